@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/tree.h"
+
+// Typed structs list their fields once:
+//   struct Optim { double lr = 1e-6; template <class V> void fields(V& v) { v("lr", lr); } };
+// and everything that needs the fields (binding, the key list, printing) is a visitor.
+
+namespace verlcpp::config {
+
+/// Converters from one node; throw ConfigError naming `path`, the value, its origin and the wanted
+/// type. An int is accepted for a float. A null is only accepted for std::optional.
+void read(const Node& node, const std::string& path, bool& out);
+void read(const Node& node, const std::string& path, int64_t& out);
+void read(const Node& node, const std::string& path, double& out);
+void read(const Node& node, const std::string& path, std::string& out);
+/// A list of strings, or one string (verl's train_files).
+void read(const Node& node, const std::string& path, std::vector<std::string>& out);
+void read(const Node& node, const std::string& path, std::vector<double>& out);
+/// Any value, kept as it is (free-form maps; values checked elsewhere).
+void read(const Node& node, const std::string& path, Node& out);
+
+template <class T>
+void read(const Node& node, const std::string& path, std::optional<T>& out) {
+  if (node.is_null()) {
+    out.reset();
+  } else {
+    read(node, path, out.emplace());
+  }
+}
+
+/// Fills structs from a resolved tree. Collects *all* errors: wrong types, missing keys, and keys
+/// in the tree that no struct knows (with the nearest name); `finish` throws one ConfigError with
+/// all.
+class Binder {
+ public:
+  template <class T>
+  void bind(const Node& node, const std::string& path, T& out) {
+    Level level{*this, node, path, {}};
+    out.fields(level);
+    report_unknown(node, path, level.known);
+  }
+  /// Throws ConfigError listing every problem, one a line, if there was any.
+  void finish() const;
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  struct Level {
+    Binder& binder;
+    const Node& node;
+    std::string path;
+    std::vector<std::string> known;
+    template <class T>
+    void operator()(const char* name, T& member) {
+      known.emplace_back(name);
+      binder.field(node, path.empty() ? name : path + "." + name, name, member);
+    }
+  };
+
+  template <class T>
+  void field(const Node& parent, const std::string& path, const char* name, T& member) {
+    const Node* child = parent.is_map() ? parent.find(name) : nullptr;
+    if (child == nullptr) {
+      problems_.push_back(path + " is missing");
+    } else if constexpr (requires(Level & level) { member.fields(level); }) {
+      if (child->is_map()) {
+        bind(*child, path, member);
+      } else {
+        problems_.push_back(path + " (" + child->origin().text + ") must be a group of keys, got " +
+                            to_inline(*child));
+      }
+    } else {
+      try {
+        read(*child, path, member);
+      } catch (const ConfigError& e) {
+        problems_.emplace_back(e.what());
+      }
+    }
+  }
+  void report_unknown(const Node& node, const std::string& path,
+                      const std::vector<std::string>& known);
+
+  std::vector<std::string> problems_;
+};
+
+/// All dotted keys a struct reads, in order.
+template <class T>
+std::vector<std::string> key_list() {
+  std::vector<std::string> keys;
+  struct Collector {
+    std::vector<std::string>& keys;
+    std::string prefix;
+    template <class M>
+    void operator()(const char* name, M& member) {
+      const std::string path = prefix.empty() ? name : prefix + "." + name;
+      if constexpr (requires(Collector & c) { member.fields(c); }) {
+        Collector inner{keys, path};
+        member.fields(inner);
+      } else {
+        keys.push_back(path);
+      }
+    }
+  };
+  T object;
+  Collector collector{keys, ""};
+  object.fields(collector);
+  return keys;
+}
+
+}  // namespace verlcpp::config

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace verlcpp::config {
+
+/// Where a value came from: "conf/x.yaml:12", "override 3" (1-based), or "default" for a value no
+/// file sets.
+struct Origin {
+  std::string text = "default";
+};
+
+/// `${...}` kept unresolved until all overrides are in.
+struct Interpolation {
+  std::string text;
+  bool operator==(const Interpolation&) const = default;
+};
+
+class Node;
+using Scalar = std::variant<std::monostate, bool, int64_t, double, std::string, Interpolation>;
+using List = std::vector<Node>;
+/// Ordered as written.
+using Map = std::vector<std::pair<std::string, Node>>;
+
+/// One value of the configuration tree with its origin: null, bool, int, float, string, an
+/// interpolation, a list or a map. Knows layering, not fields. A value type: copies are deep.
+class Node {
+ public:
+  Node() = default;  // null
+  explicit Node(Scalar value, Origin origin = {});
+  static Node list(List items, Origin origin = {});
+  static Node map(Map items, Origin origin = {});
+
+  bool is_null() const;
+  bool is_map() const { return std::holds_alternative<Map>(value_); }
+  bool is_list() const { return std::holds_alternative<List>(value_); }
+  bool is_scalar() const { return !is_map() && !is_list(); }
+  template <class T>
+  const T* get_if() const {
+    return std::get_if<T>(&value_);
+  }
+
+  const Origin& origin() const { return origin_; }
+  void set_origin(Origin origin) { origin_ = std::move(origin); }
+
+  const Map& items() const;  // expects is_map
+  Map& items();
+  const List& elements() const;  // expects is_list
+  List& elements();
+
+  /// The child at a dotted path ("a.b.c", list elements by number), or nullptr.
+  const Node* find(std::string_view path) const;
+  Node* find(std::string_view path);
+  /// Sets the child at a dotted path, creating maps on the way. expects no scalar in between.
+  void set(std::string_view path, Node value);
+  bool erase(std::string_view path);
+
+  /// Merges `over` on top: maps merge by key, everything else is replaced, origin included.
+  void merge(const Node& over);
+
+  /// "float", "string", ... for messages.
+  std::string_view type_name() const;
+
+ private:
+  std::variant<std::monostate, bool, int64_t, double, std::string, Interpolation, List, Map> value_;
+  Origin origin_;
+};
+
+/// The value as a user would write it on the command line: True, null, 1e-06, 'text', [a, b].
+std::string to_inline(const Node& node);
+/// The whole tree as YAML that reads back to itself.
+std::string to_yaml(const Node& node);
+
+/// Name among `candidates` with the smallest edit distance to `name`, or "" when none is near.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace verlcpp::config

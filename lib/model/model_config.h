@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace verlcpp::model {
+
+/// A decoder transformer of the Qwen2 / Qwen3 / Llama kind, as its Hugging Face config.json says.
+struct ModelConfig {
+  std::string architecture;  // Qwen2ForCausalLM, Qwen3ForCausalLM, LlamaForCausalLM
+  int64_t vocab = 0, hidden = 0, ffn = 0, layers = 0;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000;
+  bool qkv_bias = false;  // Qwen2; Llama with attention_bias
+  bool qk_norm = false;   // Qwen3: RMSNorm over H on q and k before RoPE
+  bool tied_embeddings = false;
+  int64_t max_positions = 0;
+  std::vector<int32_t> eos_token_ids;
+  int32_t bos_token_id = -1, pad_token_id = -1;
+  std::string json;  // the file's text, written back on export
+
+  /// Parameters of the model (tied ones once).
+  int64_t parameter_count() const;
+};
+
+/// Reads <folder>/config.json. Throws DataError naming file, key, value and the architectures we
+/// run. Rope scaling other than none is refused by name.
+ModelConfig read_model_config(const std::string& folder);
+ModelConfig parse_model_config(const std::string& json, const std::string& where);
+
+}  // namespace verlcpp::model

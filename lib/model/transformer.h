@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/packed_batch.h"
+#include "model/context_parallel_attention.h"
+#include "model/model_config.h"
+#include "model/parameters.h"
+#include "tensor/backend.h"
+
+// Shape letters: see tensor/backend.h.
+
+namespace verlcpp::model {
+
+/// A micro-batch on the device, ready for the transformer.
+struct DeviceBatch {
+  int64_t rows = 0;  // T
+  Tensor token_ids_T, positions_T;
+  AttentionPlan attention;  // spans per ring step for this rank's CP group
+  /// Head rows: local rows whose log-prob is wanted (R), their labels and temperatures.
+  std::vector<int32_t> head_rows_host;
+  Tensor head_rows_R, labels_R, temperature_R;
+};
+
+/// Activations one micro-batch keeps between forward and backward. Owned by the caller.
+struct LayerSaved {
+  Tensor input_TD, norm1_TD, rstd1_T;
+  Tensor q_pre_TNH, k_pre_TKH, q_rstd, k_rstd;  // before QK norm; only with qk_norm
+  Tensor q_TNH, k_TKH, v_TKH, o_TNH, lse_TN;
+  Tensor mid_TD, norm2_TD, rstd2_T, gate_up_T2F, act_TF;
+};
+struct Saved {
+  std::vector<LayerSaved> layers;
+  Tensor final_input_TD, final_rstd_T, head_input_RD;
+  Tensor logits_RV, lse_R, entropy_R;  // logits are the scaled ones until backward overwrites them
+};
+
+struct TokenOutputs {
+  Tensor log_prob_R, entropy_R;
+};
+
+/// KV cache for decoding: `slots` sequences of up to `capacity` positions in every layer.
+struct KvCache {
+  int64_t slots = 0, capacity = 0;
+  std::vector<Tensor> k_CKH, v_CKH;  // per layer, C = slots * capacity rows
+};
+
+/// The decoder: written-out forward and backward as straight lists of op calls, no autograd.
+/// Without mutable state: parameters, batch and saved activations are passed in. Knows CP only
+/// through ContextParallelAttention. Gradients accumulate into `grad`.
+class Transformer {
+ public:
+  Transformer(Backend& backend, const ModelConfig& config, DType dtype);
+
+  const ModelConfig& config() const { return config_; }
+
+  /// Uploads a packed batch. `head_rows` are the local rows whose log-prob is wanted (rising),
+  /// `temperature` holds one value per packed row.
+  DeviceBatch upload(const data::PackedBatch& batch, const parallel::CpGroup& group,
+                     std::span<const int32_t> head_rows, std::span<const double> temperature) const;
+
+  /// Log-prob and entropy of the head rows. `saved` may be null (inference). A batch without rows
+  /// is fine: the CP group still takes part in no traffic for it.
+  TokenOutputs forward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                       const ContextParallelAttention& attention, Saved* saved) const;
+  /// grad += gradient of sum(d_log_prob * log_prob) + sum(d_entropy * entropy).
+  void backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                const ContextParallelAttention& attention, Saved& saved, const Tensor& d_log_prob_R,
+                const Tensor& d_entropy_R, const ParameterBuffer& grad) const;
+  /// Unscaled logits of the given rows of the batch (tests, export checks).
+  Tensor logits(const ParameterBuffer& weights, const DeviceBatch& batch,
+                const ContextParallelAttention& attention) const;
+
+  KvCache make_kv_cache(int64_t slots, int64_t capacity) const;
+  /// Runs new tokens of several sequences (prefill or decode), extending their cache. Sequence i
+  /// occupies cache slot `slot[i]`, has `past[i]` positions cached and gets `count[i]` new tokens,
+  /// laid end to end in `token_ids`. Returns the logits [B, V] of each sequence's last new token.
+  Tensor extend(const ParameterBuffer& weights, KvCache& cache, std::span<const int32_t> token_ids,
+                std::span<const int32_t> slot, std::span<const int32_t> past,
+                std::span<const int32_t> count) const;
+
+ private:
+  Backend& backend_;
+  ModelConfig config_;
+  DType dtype_;
+  Tensor inv_freq_;
+};
+
+}  // namespace verlcpp::model

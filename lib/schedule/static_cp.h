@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "schedule/plan.h"
+
+namespace verlcpp::schedule {
+
+struct StaticCpOptions {
+  int64_t dp = 1, cp = 1;
+  /// Samples a micro-batch of one DP replica (ppo_micro_batch_size_per_gpu); used when
+  /// `token_budget` is empty.
+  int64_t micro_batch_size = 1;
+  /// Real tokens a micro-batch of one DP replica may hold: max_token_len_per_gpu * cp. Strict.
+  std::optional<int64_t> token_budget;
+};
+
+/// verl's workload of a sequence, 24576 L + L^2.
+double workload(int64_t length);
+
+/// Karmarkar-Karp (largest differencing) as verl's seqlen_balancing: partitions items into k sets;
+/// `equal_size` keeps all sets of one size (n divisible by k). Indices in each set ascend.
+std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, int k,
+                                             bool equal_size);
+
+/// Deals the samples out to DP replicas (balanced by workload), then cuts each replica's into
+/// micro-batches: of a fixed size, or by Karmarkar-Karp under the token budget. All replicas get
+/// the same number of micro-batches. Throws DataError when a sequence exceeds the budget.
+Plan schedule_static_cp(std::span<const int64_t> lengths, const StaticCpOptions& options);
+
+}  // namespace verlcpp::schedule

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "tensor/tensor.h"
+
+// Shape letters: T packed local tokens, S sequences (documents), D model, N query heads, K kv
+// heads, H head dim, F ffn, V vocabulary, R rows of the head (tokens whose log-prob is wanted), B
+// sequences being decoded. "float" below is the compute dtype of the run (float64 or float32 on the
+// CPU).
+
+namespace verlcpp {
+
+/// Which account of the memory plan an allocation belongs to.
+enum class MemoryTag { kWeights, kMainGrad, kOptimizer, kSaved, kWorkspace, kKv, kLogits, kComm };
+
+/// `kCausal`: row i of q sees kv rows 0..i. `kBottomRight`: row i of q sees kv rows
+/// 0..i + kv_length - q_length (q is the tail of the sequence). `kNone`: everything.
+enum class AttentionMask { kNone, kCausal, kBottomRight };
+
+/// Row ranges of one attention call, one entry a document: q rows [q_offset, q_offset + q_length)
+/// attend to kv rows [kv_offset, kv_offset + kv_length). int32 on the device. The q ranges of one
+/// call do not overlap.
+struct AttentionSpans {
+  Tensor q_offset_S, q_length_S, kv_offset_S, kv_length_S;
+  int64_t max_q_length = 0;  // host copies of the maxima, for launch sizes
+  int64_t max_kv_length = 0;
+};
+
+struct AdamWOptions {
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  int64_t step = 1;         // 1-based, for the bias correction
+  double grad_scale = 1.0;  // multiplies the gradient first (clipping)
+};
+
+/// How rows are sampled. Greedy when temperature <= 0.
+struct SamplingOptions {
+  double temperature = 1.0;
+  int64_t top_k = -1;  // <= 0: all
+  double top_p = 1.0;
+  PhiloxKey key{};
+};
+
+/// The op list of one device and its compute stream. Every op is enqueued; only `read` and
+/// `synchronize` make the host wait. Shapes are checked at the border (expects). Unless an op says
+/// "accumulates" (+=), outputs are overwritten. Any leading dimension may be zero.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // --- memory -----------------------------------------------------------------------------------
+  /// Uninitialised memory.
+  virtual Tensor allocate(DType dtype, Shape shape, MemoryTag tag) = 0;
+  virtual void fill_zero(const Tensor& x) = 0;
+  /// Copies numel elements; converts between floating dtypes.
+  virtual void copy(const Tensor& dst, const Tensor& src) = 0;
+  /// Host to device / device to host, same dtype, exactly bytes() bytes.
+  virtual void write(const Tensor& dst, std::span<const std::byte> src) = 0;
+  virtual void read(std::span<std::byte> dst, const Tensor& src) = 0;
+  virtual void synchronize() = 0;
+  /// Captures and replays a graph on CUDA; calls `body` on the CPU.
+  virtual void replay(const std::string& key, const std::function<void()>& body) = 0;
+  /// Peak bytes allocated at one time since start.
+  virtual int64_t peak_bytes() const = 0;
+
+  // --- dense ------------------------------------------------------------------------------------
+  /// c_MN = op(a) op(b), or += when `accumulate`; op transposes when asked.
+  virtual void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
+                      bool transpose_b, bool accumulate) = 0;
+  /// out = a + b, elementwise; out may alias either.
+  virtual void add(const Tensor& out, const Tensor& a, const Tensor& b) = 0;
+  /// x_TD += bias_D on every row.
+  virtual void add_bias(const Tensor& x_TD, const Tensor& bias_D) = 0;
+  /// d_bias_D += column sums of d_y_TD.
+  virtual void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) = 0;
+
+  // --- rows -------------------------------------------------------------------------------------
+  /// out_TD[t] = table_VD[ids_T[t]].
+  virtual void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T) = 0;
+  /// d_table_VD[ids_T[t]] += d_out_TD[t], in row order.
+  virtual void embedding_backward(const Tensor& d_table_VD, const Tensor& d_out_TD,
+                                  const Tensor& ids_T) = 0;
+  /// out_R*[r] = x_T*[rows_R[r]].
+  virtual void gather_rows(const Tensor& out_RX, const Tensor& x_TX, const Tensor& rows_R) = 0;
+  /// out_T*[rows_R[r]] = x_R*[r]; the other rows stay. `rows_R` has no duplicates.
+  virtual void scatter_rows(const Tensor& out_TX, const Tensor& x_RX, const Tensor& rows_R) = 0;
+
+  // --- normalisation, rotation, activation
+  // --------------------------------------------------------
+  /// y = x * rstd * w, rstd_T = 1 / sqrt(mean(x^2) + eps), over rows of the last axis.
+  virtual void rms_norm(const Tensor& y_TD, const Tensor& rstd_T, const Tensor& x_TD,
+                        const Tensor& w_D, double eps) = 0;
+  /// d_x_TD = gradient (overwrites; may alias d_y_TD), d_w_D += gradient.
+  virtual void rms_norm_backward(const Tensor& d_x_TD, const Tensor& d_w_D, const Tensor& d_y_TD,
+                                 const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T) = 0;
+  /// Rotates in place, pairs (i, i + H/2) (Hugging Face's rotate_half), angle = position *
+  /// inv_freq[i]. `inverse` rotates back, which is also the backward.
+  virtual void rope(const Tensor& x_TNH, const Tensor& positions_T, const Tensor& inv_freq_h,
+                    bool inverse) = 0;
+  /// out_TF = silu(gate) * up, where gate_up_T2F holds the gate in columns [0, F), up in [F, 2F).
+  virtual void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) = 0;
+  virtual void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
+                               const Tensor& gate_up_T2F) = 0;
+  /// qkv_TX (X = (N + 2K) H) into q_TNH, k_TKH, v_TKH, and back.
+  virtual void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
+                         const Tensor& qkv_TX) = 0;
+  virtual void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
+                        const Tensor& v_TKH) = 0;
+
+  // --- attention --------------------------------------------------------------------------------
+  /// Scaled dot-product attention of q rows over kv rows, query head n using kv head n / (N/K).
+  /// lse_TN is the natural-log sum of exp of scaled scores. Rows without a visible kv row (also
+  /// rows in no span) get o = 0, lse = -inf.
+  virtual void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
+                               const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
+                               const Tensor& o_TNH, const Tensor& lse_TN) = 0;
+  /// Merges a partial result over other kv rows into (o, lse):
+  /// lse' = logaddexp(lse, lse_part), o' = o exp(lse - lse') + o_part exp(lse_part - lse').
+  virtual void attention_merge(const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& o_part_TNH,
+                               const Tensor& lse_part_TN) = 0;
+  /// delta_TN = sum over H of d_o * o, with the merged (global) o.
+  virtual void attention_delta(const Tensor& delta_TN, const Tensor& d_o_TNH,
+                               const Tensor& o_TNH) = 0;
+  /// Backward of one block given the *global* lse and delta of its q rows. d_q, d_k, d_v
+  /// accumulate.
+  virtual void attention_block_backward(AttentionMask mask, const AttentionSpans& spans,
+                                        double scale, const Tensor& q_TNH, const Tensor& k_TKH,
+                                        const Tensor& v_TKH, const Tensor& lse_TN,
+                                        const Tensor& delta_TN, const Tensor& d_o_TNH,
+                                        const Tensor& d_q_TNH, const Tensor& d_k_TKH,
+                                        const Tensor& d_v_TKH) = 0;
+
+  // --- head -------------------------------------------------------------------------------------
+  /// With z = logits / temperature (written back in place): lse_R = logsumexp(z), log_prob_R =
+  /// z[label] - lse, entropy_R = lse - sum softmax(z) z. Temperatures <= 0 count as 1e-8 (verl).
+  virtual void token_log_prob(const Tensor& logits_RV, const Tensor& labels_R,
+                              const Tensor& temperature_R, const Tensor& log_prob_R,
+                              const Tensor& entropy_R, const Tensor& lse_R) = 0;
+  /// Overwrites the scaled logits z by the gradient with respect to the unscaled logits:
+  /// [d_lp (1[v=label] - p) - d_ent p (log p + entropy)] / temperature.
+  virtual void token_log_prob_backward(const Tensor& logits_RV, const Tensor& labels_R,
+                                       const Tensor& temperature_R, const Tensor& entropy_R,
+                                       const Tensor& lse_R, const Tensor& d_log_prob_R,
+                                       const Tensor& d_entropy_R) = 0;
+  /// Picks one token a row: argmax over v of logits/temperature + Gumbel, after top-k then top-p.
+  /// The Gumbel noise of (row, token) is -log(-log u), u = uniform_open(philox4x32({token / 4, 0,
+  /// 0, 0}, row_key)[token % 4]), row_key = first two words of philox4x32(counters_B4[row], key).
+  /// log_prob_B is the token's log-softmax of logits/temperature (1 when greedy) before
+  /// top-k/top-p: what the training log-prob of that token is.
+  virtual void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
+                      const Tensor& counters_B4, const SamplingOptions& options) = 0;
+
+  // --- optimizer --------------------------------------------------------------------------------
+  /// out_1 (float64, one element) += sum of squares of x.
+  virtual void sum_squares(const Tensor& out_1, const Tensor& x) = 0;
+  /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in place on four equal-sized ranges.
+  virtual void adamw(const Tensor& weight, const Tensor& grad, const Tensor& exp_avg,
+                     const Tensor& exp_avg_sq, const AdamWOptions& options) = 0;
+};
+
+/// Host vector <-> device tensor helpers.
+template <class T>
+Tensor upload(Backend& backend, std::span<const T> values, Shape shape, MemoryTag tag) {
+  Tensor t = backend.allocate(DTypeOf<T>::value, std::move(shape), tag);
+  backend.write(t, std::as_bytes(values));
+  return t;
+}
+
+/// Float values in the run's dtype from host doubles, and back.
+Tensor upload_as(Backend& backend, DType dtype, std::span<const double> values, Shape shape,
+                 MemoryTag tag);
+std::vector<double> download(Backend& backend, const Tensor& x);
+
+}  // namespace verlcpp
