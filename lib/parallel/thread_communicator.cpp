@@ -1,0 +1,234 @@
+#include "parallel/thread_communicator.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+
+namespace verlcpp::parallel {
+
+// What the ranks share. Everything is guarded by `mutex`, except that between two barriers ranks
+// read and write each other's published memory at disjoint places.
+struct ThreadWorld::Hub {
+  explicit Hub(int size)
+      : size(size), published(static_cast<size_t>(size)), mail(static_cast<size_t>(size * size)) {}
+
+  const int size;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool aborted = false;
+  std::string reason;
+  int arrived = 0;
+  uint64_t generation = 0;
+  std::vector<std::span<std::byte>> published;           // by rank, for the collective under way
+  std::vector<std::deque<std::vector<std::byte>>> mail;  // [source * size + destination], in order
+
+  void throw_if_aborted() const {
+    if (aborted) throw DeviceError(reason);
+  }
+
+  void barrier() {
+    std::unique_lock lock(mutex);
+    throw_if_aborted();
+    const uint64_t mine = generation;
+    if (++arrived == size) {
+      arrived = 0;
+      ++generation;
+      changed.notify_all();
+      return;
+    }
+    changed.wait(lock, [&] { return generation != mine || aborted; });
+    if (generation == mine) throw_if_aborted();
+  }
+
+  /// Publishes my memory and waits until everybody's is there.
+  void publish(int rank, std::span<std::byte> bytes) {
+    {
+      std::lock_guard lock(mutex);
+      published[static_cast<size_t>(rank)] = bytes;
+    }
+    barrier();
+  }
+
+  void post(int source, int destination, std::vector<std::byte> bytes) {
+    std::lock_guard lock(mutex);
+    throw_if_aborted();
+    mail[static_cast<size_t>(source * size + destination)].push_back(std::move(bytes));
+    changed.notify_all();
+  }
+
+  std::vector<std::byte> take(int source, int destination) {
+    std::unique_lock lock(mutex);
+    auto& box = mail[static_cast<size_t>(source * size + destination)];
+    changed.wait(lock, [&] { return aborted || !box.empty(); });
+    throw_if_aborted();
+    std::vector<std::byte> bytes = std::move(box.front());
+    box.pop_front();
+    return bytes;
+  }
+
+  void abort(const std::string& why) {
+    std::lock_guard lock(mutex);
+    if (!aborted) reason = why;
+    aborted = true;
+    changed.notify_all();
+  }
+};
+
+namespace {
+
+std::span<std::byte> bytes_of(const Tensor& x) {
+  return {x.data(), static_cast<size_t>(x.bytes())};
+}
+
+/// result[i] = reduction over ranks, in rank order, of elements [first, first + count). Floating
+/// sums are carried in double.
+template <class T>
+std::vector<T> reduce_range(const std::vector<std::span<std::byte>>& published, ReduceOp op,
+                            size_t first, size_t count) {
+  using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+  std::vector<Wide> wide(count);
+  for (size_t rank = 0; rank < published.size(); ++rank) {
+    const T* x = reinterpret_cast<const T*>(published[rank].data()) + first;
+    for (size_t i = 0; i < count; ++i) {
+      const Wide v = static_cast<Wide>(x[i]);
+      if (rank == 0) {
+        wide[i] = v;
+      } else if (op == ReduceOp::kSum) {
+        wide[i] += v;
+      } else {
+        wide[i] = op == ReduceOp::kMax ? std::max(wide[i], v) : std::min(wide[i], v);
+      }
+    }
+  }
+  return {wide.begin(), wide.end()};
+}
+
+template <class Body>
+void with_type(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return body(double{});
+    case DType::kFloat32:
+      return body(float{});
+    case DType::kInt32:
+      return body(int32_t{});
+    case DType::kInt64:
+      return body(int64_t{});
+    default:
+      expects(false, "thread ranks reduce float64, float32, int32 and int64");
+  }
+}
+
+class ThreadCommunicator final : public Communicator {
+ public:
+  ThreadCommunicator(std::shared_ptr<ThreadWorld::Hub> hub, int rank)
+      : hub_(std::move(hub)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return hub_->size; }
+
+  // Every rank reduces one slice and writes it into everybody's tensor.
+  Work all_reduce(const Tensor& x, ReduceOp op) override {
+    hub_->publish(rank_, bytes_of(x));
+    with_type(x.dtype(), [&]<class T>(T) {
+      const auto n = static_cast<size_t>(x.numel()), parts = static_cast<size_t>(size());
+      const size_t first = n * static_cast<size_t>(rank_) / parts;
+      const size_t count = n * (static_cast<size_t>(rank_) + 1) / parts - first;
+      const std::vector<T> mine = reduce_range<T>(hub_->published, op, first, count);
+      hub_->barrier();
+      for (const auto& target : hub_->published) {
+        std::copy(mine.begin(), mine.end(), reinterpret_cast<T*>(target.data()) + first);
+      }
+    });
+    hub_->barrier();
+    return {};
+  }
+
+  Work reduce_scatter(const Tensor& out, const Tensor& in) override {
+    expects(in.numel() == out.numel() * size(), "reduce_scatter sizes do not match");
+    hub_->publish(rank_, bytes_of(in));
+    with_type(in.dtype(), [&]<class T>(T) {
+      const auto count = static_cast<size_t>(out.numel());
+      const std::vector<T> mine = reduce_range<T>(hub_->published, ReduceOp::kSum,
+                                                  count * static_cast<size_t>(rank_), count);
+      hub_->barrier();  // `out` may lie inside `in`
+      std::copy(mine.begin(), mine.end(), out.as<T>());
+    });
+    hub_->barrier();
+    return {};
+  }
+
+  Work all_gather(const Tensor& out, const Tensor& in) override {
+    expects(out.numel() == in.numel() * size(), "all_gather sizes do not match");
+    hub_->publish(rank_, bytes_of(in));
+    std::byte* to = out.data();
+    for (const auto& from : hub_->published) {
+      if (!from.empty() && from.data() != to) std::memmove(to, from.data(), from.size());
+      to += from.size();
+    }
+    hub_->barrier();
+    return {};
+  }
+
+  Work broadcast(const Tensor& x, int root) override {
+    hub_->publish(rank_, bytes_of(x));
+    const auto& from = hub_->published.at(static_cast<size_t>(root));
+    if (rank_ != root && !from.empty()) std::memcpy(x.data(), from.data(), from.size());
+    hub_->barrier();
+    return {};
+  }
+
+  // Sends are buffered at once; receives are taken when waited for.
+  Work exchange(std::span<const Transfer> sends, std::span<const Transfer> receives) override {
+    for (const Transfer& send : sends) {
+      const auto bytes = bytes_of(send.tensor);
+      hub_->post(rank_, send.peer, {bytes.begin(), bytes.end()});
+    }
+    return Work([hub = hub_, rank = rank_,
+                 wanted = std::vector<Transfer>(receives.begin(), receives.end())] {
+      for (const Transfer& receive : wanted) {
+        const std::vector<std::byte> bytes = hub->take(receive.peer, rank);
+        expects(bytes.size() == static_cast<size_t>(receive.tensor.bytes()),
+                "a message has another size than its receiver expects");
+        std::copy(bytes.begin(), bytes.end(), receive.tensor.data());
+      }
+    });
+  }
+
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> mine) override {
+    std::vector<std::byte> copy(mine.begin(), mine.end());
+    hub_->publish(rank_, copy);
+    std::vector<std::vector<std::byte>> all;
+    for (const auto& from : hub_->published) all.emplace_back(from.begin(), from.end());
+    hub_->barrier();
+    return all;
+  }
+
+  void barrier() override { hub_->barrier(); }
+  void abort(const std::string& reason) override { hub_->abort(reason); }
+
+ private:
+  std::shared_ptr<ThreadWorld::Hub> hub_;
+  int rank_;
+};
+
+}  // namespace
+
+ThreadWorld::ThreadWorld(int size) : hub_(std::make_shared<Hub>(size)) {
+  expects(size >= 1, "a group needs at least one rank");
+}
+ThreadWorld::~ThreadWorld() = default;
+
+std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) const {
+  expects(rank >= 0 && rank < hub_->size, "rank outside of the group");
+  return std::make_unique<ThreadCommunicator>(hub_, rank);
+}
+
+void ThreadWorld::abort(const std::string& reason) const { hub_->abort(reason); }
+
+}  // namespace verlcpp::parallel

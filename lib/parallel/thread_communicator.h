@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "parallel/communicator.h"
+
+namespace verlcpp::parallel {
+
+/// A group of ranks that are threads of one process and whose tensors lie in host memory. Gives
+/// real multi-rank runs without a device: every layout is a unit test.
+class ThreadWorld {
+ public:
+  explicit ThreadWorld(int size);
+  ~ThreadWorld();
+  /// The communicator of one rank; to be used by one thread. It keeps the group's state alive.
+  std::unique_ptr<Communicator> communicator(int rank) const;
+  /// Wakes every waiting rank with DeviceError(reason). Callable from any thread.
+  void abort(const std::string& reason) const;
+
+  struct Hub;
+
+ private:
+  std::shared_ptr<Hub> hub_;
+};
+
+}  // namespace verlcpp::parallel
