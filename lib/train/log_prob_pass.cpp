@@ -1,0 +1,44 @@
+#include "train/log_prob_pass.h"
+
+namespace verlcpp::train {
+
+LogProbs log_prob_pass(const Engine& engine, const model::ParameterBuffer& weights,
+                       std::span<const data::Trajectory> batch, const schedule::Plan& plan) {
+  const auto tokens = token_rows(batch);
+  std::vector<size_t> offset;  // of each sample's first response token in the flat result
+  size_t total = 0;
+  for (const data::Trajectory& t : batch) {
+    offset.push_back(total);
+    total += t.response_ids.size();
+  }
+
+  // Every response token has one owner, so a sum over the pool assembles the whole.
+  std::vector<double> flat(2 * total);
+  const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
+  for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
+    const RankMicroBatch mine = prepare(engine, micro_batch, batch, tokens);
+    const model::TokenOutputs out =
+        engine.transformer.forward(weights, mine.device, attention, nullptr);
+    const auto log_prob = download(engine.backend, out.log_prob_R);
+    const auto entropy = download(engine.backend, out.entropy_R);
+    for (size_t i = 0; i < mine.head.size(); ++i) {
+      const size_t at = offset[static_cast<size_t>(mine.head[i].sample)] +
+                        static_cast<size_t>(mine.head[i].token);
+      flat[at] = log_prob[i];
+      flat[total + at] = entropy[i];
+    }
+  }
+  flat = engine.sum_over_pool(flat);
+
+  LogProbs result;
+  for (size_t s = 0; s < batch.size(); ++s) {
+    const auto first = flat.begin() + static_cast<int64_t>(offset[s]);
+    const int64_t n = batch[s].response_length();
+    result.log_prob.emplace_back(first, first + n);
+    result.entropy.emplace_back(first + static_cast<int64_t>(total),
+                                first + static_cast<int64_t>(total) + n);
+  }
+  return result;
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "model/parameters.h"
+#include "train/lr_schedule.h"
+#include "train/train_config.h"
+
+namespace verlcpp::train {
+
+/// AdamW over the flat buffers with clipping by the global gradient norm (Megatron's order: norm,
+/// clip, step). No weight decay on biases and one-dimensional tensors.
+class Optimizer {
+ public:
+  struct Options {
+    double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, clip_grad = 1;
+  };
+  Optimizer(Backend& backend, const model::ParameterLayout& layout, DType dtype, Options options);
+
+  /// One step on gradients that are already summed over the pool. Returns the norm before clipping.
+  double step(const model::ParameterBuffer& weights, const model::ParameterBuffer& grad, double lr);
+
+  const model::ParameterBuffer& exp_avg() const { return exp_avg_; }
+  const model::ParameterBuffer& exp_avg_sq() const { return exp_avg_sq_; }
+  int64_t steps() const { return steps_; }
+  void set_steps(int64_t steps) { steps_ = steps; }  // resume
+
+ private:
+  Backend& backend_;
+  Options options_;
+  model::ParameterBuffer exp_avg_, exp_avg_sq_;
+  int64_t steps_ = 0;
+};
+
+Optimizer::Options optimizer_options(const OptimConfig& config);
+/// verl: total_training_steps is the run's; warm-up from lr_warmup_steps, or its ratio of the
+/// total.
+LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps);
+
+}  // namespace verlcpp::train
