@@ -1,0 +1,13 @@
+#include "base/error.h"
+#include "cuda/runtime.h"
+
+namespace verlcpp::cuda {
+
+std::unique_ptr<Backend> make_backend(int) {
+  throw DeviceError(
+      "trainer.device=cuda: this verlcpp-train was built without CUDA; trainer.device=cpu is what "
+      "it "
+      "runs");
+}
+
+}  // namespace verlcpp::cuda
