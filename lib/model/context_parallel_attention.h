@@ -9,6 +9,9 @@
 
 namespace verlcpp::model {
 
+/// Dtype of norm statistics, LSE, log-probs and of partial attention results: at least float32.
+DType statistics_dtype(DType dtype);
+
 /// What one rank does at one ring step: the peers it trades with and the block it computes.
 /// At step i rank r sends its K and V to rank r + i and receives those of rank r - i (mod cp).
 struct RingStep {
@@ -45,6 +48,16 @@ class ContextParallelAttention {
                 const Tensor& d_v_TKH) const;
 
  private:
+  /// A peer's K and V on their way here.
+  struct PeerKv {
+    Tensor k_TKH, v_TKH;
+    parallel::Work work;
+  };
+  PeerKv trade_kv(const RingStep& step, const Tensor& k_TKH, const Tensor& v_TKH) const;
+  /// Sends the gradients computed for step's peer home, receives those that another rank computed
+  /// for our K and V.
+  PeerKv return_kv(const RingStep& step, const Tensor& d_k_TKH, const Tensor& d_v_TKH) const;
+
   Backend& backend_;
   parallel::Communicator* cp_;
 };

@@ -22,13 +22,17 @@ struct HfPiece {
 struct ParamSpec {
   std::string name;  // "layers.0.qkv_proj.weight"
   Shape shape;
-  int64_t offset = 0;  // elements; 256-byte aligned
+  int64_t offset = 0;  // elements; a multiple of 128: 256 bytes in every storage dtype
   bool decay = true;   // Megatron: no weight decay for biases and one-dimensional tensors
   std::vector<HfPiece> pieces;
 };
 
-/// All parameters of a model in one flat buffer, in reverse backward order (embedding last),
-/// padded to a multiple of `pool * 128` elements.
+/// All parameters of a model in one flat buffer, in the order in which backward finishes their
+/// gradients (head first, last layer to first, embedding last), padded to a multiple of
+/// `pool * 128` elements. Names are "lm_head.weight" (unless tied), "norm.weight",
+/// "embed_tokens.weight" and in "layers.<i>.": {down,gate_up,o,qkv}_proj.weight, qkv_proj.bias,
+/// {q,k}_norm.weight, {input,post_attention}_layernorm.weight. Biases and q/k norms only where the
+/// model has them.
 class ParameterLayout {
  public:
   ParameterLayout(const ModelConfig& config, int64_t pool);
@@ -43,7 +47,7 @@ class ParameterLayout {
   int64_t numel_ = 0;
 };
 
-/// A flat buffer over a layout: weights, gradients or optimizer state.
+/// A flat buffer over a layout: weights, gradients or optimizer state. The layout must outlive it.
 class ParameterBuffer {
  public:
   /// Allocates and zeroes.

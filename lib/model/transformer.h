@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/packed_batch.h"
@@ -24,7 +25,14 @@ struct DeviceBatch {
   Tensor head_rows_R, labels_R, temperature_R;
 };
 
-/// Activations one micro-batch keeps between forward and backward. Owned by the caller.
+/// One layer's parameters, or their gradients. Optional ones are undefined in models without them.
+struct LayerTensors {
+  Tensor input_norm_D, qkv_XD, qkv_bias_X, q_norm_H, k_norm_H, o_DX;
+  Tensor post_norm_D, gate_up_2FD, down_DF;
+};
+
+/// Activations one micro-batch keeps between forward and backward. Owned by the caller; backward
+/// frees each layer's once it is done with them.
 struct LayerSaved {
   Tensor input_TD, norm1_TD, rstd1_T;
   Tensor q_pre_TNH, k_pre_TKH, q_rstd, k_rstd;  // before QK norm; only with qk_norm
@@ -33,7 +41,7 @@ struct LayerSaved {
 };
 struct Saved {
   std::vector<LayerSaved> layers;
-  Tensor final_input_TD, final_rstd_T, head_input_RD;
+  Tensor final_input_RD, final_rstd_R, head_input_RD;
   Tensor logits_RV, lse_R, entropy_R;  // logits are the scaled ones until backward overwrites them
 };
 
@@ -69,22 +77,51 @@ class Transformer {
   void backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention, Saved& saved, const Tensor& d_log_prob_R,
                 const Tensor& d_entropy_R, const ParameterBuffer& grad) const;
-  /// Unscaled logits of the given rows of the batch (tests, export checks).
+  /// Unscaled logits [R, V] of the batch's head rows (tests, export checks).
   Tensor logits(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention) const;
 
   KvCache make_kv_cache(int64_t slots, int64_t capacity) const;
   /// Runs new tokens of several sequences (prefill or decode), extending their cache. Sequence i
   /// occupies cache slot `slot[i]`, has `past[i]` positions cached and gets `count[i]` new tokens,
-  /// laid end to end in `token_ids`. Returns the logits [B, V] of each sequence's last new token.
+  /// at least one, laid end to end in `token_ids`. Slots of one call differ. Returns the logits
+  /// [B, V] of each sequence's last new token.
   Tensor extend(const ParameterBuffer& weights, KvCache& cache, std::span<const int32_t> token_ids,
                 std::span<const int32_t> slot, std::span<const int32_t> past,
                 std::span<const int32_t> count) const;
 
  private:
+  Tensor empty(Shape shape, MemoryTag tag) const;        // in the compute dtype
+  Tensor empty_stats(Shape shape, MemoryTag tag) const;  // in the dtype of statistics
+  LayerTensors layer_tensors(const ParameterBuffer& buffer, int64_t layer) const;
+  std::string head_name() const;
+
+  // Forward, in order. `s` holds what came before and takes what is computed.
+  Tensor run_layers(const ParameterBuffer& weights, const DeviceBatch& batch,
+                    const ContextParallelAttention& attention, std::vector<LayerSaved>* kept) const;
+  void project_qkv(const LayerTensors& w, const Tensor& positions_T, LayerSaved& s,
+                   MemoryTag tag) const;
+  void normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
+  Tensor finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
+  void run_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
+                Saved& s, MemoryTag tag) const;
+
+  // Their mirrors, in order. Each returns the gradient of its input.
+  Tensor head_backward(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
+                       const ParameterBuffer& grad) const;
+  Tensor mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
+                      const Tensor& d_hidden_TD) const;
+  Tensor attention_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
+                            const DeviceBatch& batch, const ContextParallelAttention& attention,
+                            const Tensor& d_mid_TD) const;
+  Tensor qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
+                      const Tensor& positions_T, const Tensor& d_q_TNH, const Tensor& d_k_TKH,
+                      const Tensor& d_v_TKH) const;
+
   Backend& backend_;
   ModelConfig config_;
   DType dtype_;
+  double attention_scale_;
   Tensor inv_freq_;
 };
 

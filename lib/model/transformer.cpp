@@ -1,0 +1,91 @@
+#include "model/transformer.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace verlcpp::model {
+
+Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtype)
+    : backend_(backend),
+      config_(config),
+      dtype_(dtype),
+      attention_scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
+  expects(config.kv_heads > 0 && config.heads % config.kv_heads == 0,
+          "query heads must be a multiple of kv heads");
+  expects(config.head_dim > 0 && config.head_dim % 2 == 0, "the head dim must be even");
+  // RoFormer (Su et al. 2021): inv_freq[i] = theta^(-2i / H).
+  std::vector<double> inv_freq;
+  for (int64_t i = 0; i < config.head_dim; i += 2) {
+    inv_freq.push_back(std::pow(config.rope_theta,
+                                -static_cast<double>(i) / static_cast<double>(config.head_dim)));
+  }
+  inv_freq_ = upload_as(backend, statistics_dtype(dtype), inv_freq, {config.head_dim / 2},
+                        MemoryTag::kWeights);
+}
+
+DeviceBatch Transformer::upload(const data::PackedBatch& batch, const parallel::CpGroup& group,
+                                std::span<const int32_t> head_rows,
+                                std::span<const double> temperature) const {
+  const int64_t rows = batch.rows();
+  expects(static_cast<int64_t>(temperature.size()) == rows, "one temperature per packed row");
+  std::vector<int32_t> labels;
+  std::vector<double> head_temperature;
+  int32_t previous = -1;
+  for (const int32_t row : head_rows) {
+    expects(row > previous && row < rows, "head rows must rise and lie in the batch");
+    previous = row;
+    const auto r = static_cast<size_t>(row);
+    expects(batch.document[r] >= 0, "a pad has no log-prob");
+    labels.push_back(batch.labels[r]);
+    head_temperature.push_back(temperature[r]);
+  }
+  const auto ids = [&](std::span<const int32_t> values) {
+    return verlcpp::upload<int32_t>(backend_, values, {static_cast<int64_t>(values.size())},
+                                    MemoryTag::kWorkspace);
+  };
+  return {
+      .rows = rows,
+      .token_ids_T = ids(batch.token_ids),
+      .positions_T = ids(batch.position),
+      .attention = ContextParallelAttention(backend_, nullptr).plan(batch, group),
+      .head_rows_host = {head_rows.begin(), head_rows.end()},
+      .head_rows_R = ids(head_rows),
+      .labels_R = ids(labels),
+      .temperature_R = upload_as(backend_, statistics_dtype(dtype_), head_temperature,
+                                 {static_cast<int64_t>(head_rows.size())}, MemoryTag::kWorkspace)};
+}
+
+Tensor Transformer::empty(Shape shape, MemoryTag tag) const {
+  return backend_.allocate(dtype_, std::move(shape), tag);
+}
+
+Tensor Transformer::empty_stats(Shape shape, MemoryTag tag) const {
+  return backend_.allocate(statistics_dtype(dtype_), std::move(shape), tag);
+}
+
+LayerTensors Transformer::layer_tensors(const ParameterBuffer& buffer, int64_t layer) const {
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  LayerTensors t{.input_norm_D = buffer.at(prefix + "input_layernorm.weight"),
+                 .qkv_XD = buffer.at(prefix + "qkv_proj.weight"),
+                 .qkv_bias_X = {},
+                 .q_norm_H = {},
+                 .k_norm_H = {},
+                 .o_DX = buffer.at(prefix + "o_proj.weight"),
+                 .post_norm_D = buffer.at(prefix + "post_attention_layernorm.weight"),
+                 .gate_up_2FD = buffer.at(prefix + "gate_up_proj.weight"),
+                 .down_DF = buffer.at(prefix + "down_proj.weight")};
+  if (config_.qkv_bias) t.qkv_bias_X = buffer.at(prefix + "qkv_proj.bias");
+  if (config_.qk_norm) {
+    t.q_norm_H = buffer.at(prefix + "q_norm.weight");
+    t.k_norm_H = buffer.at(prefix + "k_norm.weight");
+  }
+  return t;
+}
+
+std::string Transformer::head_name() const {
+  return config_.tied_embeddings ? "embed_tokens.weight" : "lm_head.weight";
+}
+
+}  // namespace verlcpp::model

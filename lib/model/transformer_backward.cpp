@@ -1,0 +1,100 @@
+#include "base/error.h"
+#include "model/transformer.h"
+
+// The mirror of transformer_forward.cpp. For y = x W^T: d_x = d_y W and d_W += d_y^T x.
+
+namespace verlcpp::model {
+
+Tensor Transformer::head_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                                  const Saved& s, const ParameterBuffer& grad) const {
+  const Tensor d_final_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
+  backend_.matmul(d_final_RD, s.logits_RV, weights.at(head_name()), false, false, false);
+  backend_.matmul(grad.at(head_name()), s.logits_RV, s.head_input_RD, true, false, true);
+  backend_.rms_norm_backward(d_final_RD, grad.at("norm.weight"), d_final_RD, s.final_input_RD,
+                             weights.at("norm.weight"), s.final_rstd_R);
+  // Rows outside of the head, pads among them, carry no gradient.
+  const Tensor d_hidden_TD = empty({batch.rows, config_.hidden}, MemoryTag::kWorkspace);
+  backend_.fill_zero(d_hidden_TD);
+  backend_.scatter_rows(d_hidden_TD, d_final_RD, batch.head_rows_R);
+  return d_hidden_TD;
+}
+
+Tensor Transformer::mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
+                                 const Tensor& d_hidden_TD) const {
+  const Tensor d_act_TF = empty(s.act_TF.shape(), MemoryTag::kWorkspace);
+  backend_.matmul(d_act_TF, d_hidden_TD, w.down_DF, false, false, false);
+  backend_.matmul(g.down_DF, d_hidden_TD, s.act_TF, true, false, true);
+  const Tensor d_gate_up_T2F = empty(s.gate_up_T2F.shape(), MemoryTag::kWorkspace);
+  backend_.swiglu_backward(d_gate_up_T2F, d_act_TF, s.gate_up_T2F);
+  const Tensor d_mid_TD = empty(s.mid_TD.shape(), MemoryTag::kWorkspace);
+  backend_.matmul(d_mid_TD, d_gate_up_T2F, w.gate_up_2FD, false, false, false);
+  backend_.matmul(g.gate_up_2FD, d_gate_up_T2F, s.norm2_TD, true, false, true);
+  backend_.rms_norm_backward(d_mid_TD, g.post_norm_D, d_mid_TD, s.mid_TD, w.post_norm_D, s.rstd2_T);
+  backend_.add(d_mid_TD, d_mid_TD, d_hidden_TD);
+  return d_mid_TD;
+}
+
+Tensor Transformer::attention_backward(const LayerTensors& w, const LayerTensors& g,
+                                       const LayerSaved& s, const DeviceBatch& batch,
+                                       const ContextParallelAttention& attention,
+                                       const Tensor& d_mid_TD) const {
+  const Shape flat_o{batch.rows, w.o_DX.dim(1)};
+  const Tensor d_o_TNH = empty(s.o_TNH.shape(), MemoryTag::kWorkspace);
+  backend_.matmul(d_o_TNH.view(flat_o), d_mid_TD, w.o_DX, false, false, false);
+  backend_.matmul(g.o_DX, d_mid_TD, s.o_TNH.view(flat_o), true, false, true);
+
+  const Tensor d_q_TNH = empty(s.q_TNH.shape(), MemoryTag::kWorkspace);
+  const Tensor d_k_TKH = empty(s.k_TKH.shape(), MemoryTag::kWorkspace);
+  const Tensor d_v_TKH = empty(s.v_TKH.shape(), MemoryTag::kWorkspace);
+  attention.backward(batch.attention, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, s.o_TNH,
+                     s.lse_TN, d_o_TNH, d_q_TNH, d_k_TKH, d_v_TKH);
+  const Tensor d_input_TD = qkv_backward(w, g, s, batch.positions_T, d_q_TNH, d_k_TKH, d_v_TKH);
+  backend_.add(d_input_TD, d_input_TD, d_mid_TD);
+  return d_input_TD;
+}
+
+Tensor Transformer::qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
+                                 const Tensor& positions_T, const Tensor& d_q_TNH,
+                                 const Tensor& d_k_TKH, const Tensor& d_v_TKH) const {
+  const int64_t rows = s.input_TD.dim(0);
+  backend_.rope(d_q_TNH, positions_T, inv_freq_, true);
+  backend_.rope(d_k_TKH, positions_T, inv_freq_, true);
+  if (config_.qk_norm) {
+    const Shape q_rows{rows * config_.heads, config_.head_dim};
+    const Shape k_rows{rows * config_.kv_heads, config_.head_dim};
+    backend_.rms_norm_backward(d_q_TNH.view(q_rows), g.q_norm_H, d_q_TNH.view(q_rows),
+                               s.q_pre_TNH.view(q_rows), w.q_norm_H, s.q_rstd);
+    backend_.rms_norm_backward(d_k_TKH.view(k_rows), g.k_norm_H, d_k_TKH.view(k_rows),
+                               s.k_pre_TKH.view(k_rows), w.k_norm_H, s.k_rstd);
+  }
+  const Tensor d_qkv_TX = empty({rows, w.qkv_XD.dim(0)}, MemoryTag::kWorkspace);
+  backend_.join_qkv(d_qkv_TX, d_q_TNH, d_k_TKH, d_v_TKH);
+  if (config_.qkv_bias) backend_.add_bias_backward(g.qkv_bias_X, d_qkv_TX);
+  const Tensor d_input_TD = empty(s.input_TD.shape(), MemoryTag::kWorkspace);
+  backend_.matmul(d_input_TD, d_qkv_TX, w.qkv_XD, false, false, false);
+  backend_.matmul(g.qkv_XD, d_qkv_TX, s.norm1_TD, true, false, true);
+  backend_.rms_norm_backward(d_input_TD, g.input_norm_D, d_input_TD, s.input_TD, w.input_norm_D,
+                             s.rstd1_T);
+  return d_input_TD;
+}
+
+void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                           const ContextParallelAttention& attention, Saved& saved,
+                           const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+                           const ParameterBuffer& grad) const {
+  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers,
+          "backward needs the activations of a forward of its own");
+  backend_.token_log_prob_backward(saved.logits_RV, batch.labels_R, batch.temperature_R,
+                                   saved.entropy_R, saved.lse_R, d_log_prob_R, d_entropy_R);
+  Tensor d_hidden_TD = head_backward(weights, batch, saved, grad);
+  saved.logits_RV = {};
+  for (int64_t layer = config_.layers - 1; layer >= 0; --layer) {
+    const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);
+    const Tensor d_mid_TD = mlp_backward(w, g, saved.layers.back(), d_hidden_TD);
+    d_hidden_TD = attention_backward(w, g, saved.layers.back(), batch, attention, d_mid_TD);
+    saved.layers.pop_back();
+  }
+  backend_.embedding_backward(grad.at("embed_tokens.weight"), d_hidden_TD, batch.token_ids_T);
+}
+
+}  // namespace verlcpp::model
