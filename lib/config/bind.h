@@ -68,6 +68,8 @@ class Binder {
     const Node* child = parent.is_map() ? parent.find(name) : nullptr;
     if (child == nullptr) {
       problems_.push_back(path + " is missing");
+    } else if (is_mandatory(*child)) {
+      problems_.push_back(path + " (" + child->origin().text + ") has no default: give it a value");
     } else if constexpr (requires(Level & level) { member.fields(level); }) {
       if (child->is_map()) {
         bind(*child, path, member);
@@ -83,32 +85,40 @@ class Binder {
       }
     }
   }
+  /// OmegaConf's marker `???`: somebody has to set it.
+  static bool is_mandatory(const Node& node);
   void report_unknown(const Node& node, const std::string& path,
                       const std::vector<std::string>& known);
 
   std::vector<std::string> problems_;
 };
 
+namespace detail {
+
+/// The visitor behind `key_list`.
+struct KeyCollector {
+  std::vector<std::string>& keys;
+  std::string prefix;
+  template <class M>
+  void operator()(const char* name, M& member) {
+    const std::string path = prefix.empty() ? name : prefix + "." + name;
+    if constexpr (requires(KeyCollector & c) { member.fields(c); }) {
+      KeyCollector inner{keys, path};
+      member.fields(inner);
+    } else {
+      keys.push_back(path);
+    }
+  }
+};
+
+}  // namespace detail
+
 /// All dotted keys a struct reads, in order.
 template <class T>
 std::vector<std::string> key_list() {
   std::vector<std::string> keys;
-  struct Collector {
-    std::vector<std::string>& keys;
-    std::string prefix;
-    template <class M>
-    void operator()(const char* name, M& member) {
-      const std::string path = prefix.empty() ? name : prefix + "." + name;
-      if constexpr (requires(Collector & c) { member.fields(c); }) {
-        Collector inner{keys, path};
-        member.fields(inner);
-      } else {
-        keys.push_back(path);
-      }
-    }
-  };
   T object;
-  Collector collector{keys, ""};
+  detail::KeyCollector collector{keys, ""};
   object.fields(collector);
   return keys;
 }

@@ -77,7 +77,16 @@ std::string to_inline(const Node& node);
 /// The whole tree as YAML that reads back to itself.
 std::string to_yaml(const Node& node);
 
+/// Same values in the same order; origins are not compared, and nan equals nan.
+bool same_values(const Node& a, const Node& b);
+
+/// All dotted keys of the leaves (scalars, lists, empty maps), in order.
+std::vector<std::string> leaf_keys(const Node& tree);
+
 /// Name among `candidates` with the smallest edit distance to `name`, or "" when none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+/// The same for dotted keys: a similar name in the same group first, then the same name in another
+/// group, then the most similar key.
+std::string nearest_key(std::string_view key, const std::vector<std::string>& candidates);
 
 }  // namespace verlcpp::config

@@ -1,0 +1,99 @@
+#include "config/bind.h"
+
+#include <algorithm>
+
+namespace verlcpp::config {
+
+namespace {
+
+[[noreturn]] void fail(const Node& node, const std::string& path, const std::string& wanted) {
+  throw ConfigError(path + "=" + to_inline(node) + " (" + node.origin().text + "): must be " +
+                    wanted);
+}
+
+template <class T>
+void read_list(const Node& node, const std::string& path, const std::string& wanted,
+               std::vector<T>& out) {
+  if (!node.is_list()) fail(node, path, wanted);
+  out.clear();
+  for (size_t i = 0; i < node.elements().size(); ++i) {
+    read(node.elements()[i], path + "[" + std::to_string(i) + "]", out.emplace_back());
+  }
+}
+
+}  // namespace
+
+void read(const Node& node, const std::string& path, bool& out) {
+  const auto* value = node.get_if<bool>();
+  if (value == nullptr) fail(node, path, "True or False");
+  out = *value;
+}
+
+void read(const Node& node, const std::string& path, int64_t& out) {
+  const auto* value = node.get_if<int64_t>();
+  if (value == nullptr) fail(node, path, "an integer");
+  out = *value;
+}
+
+void read(const Node& node, const std::string& path, double& out) {
+  if (const auto* integer = node.get_if<int64_t>()) {
+    out = static_cast<double>(*integer);
+    return;
+  }
+  const auto* value = node.get_if<double>();
+  if (value == nullptr) fail(node, path, "a number");
+  out = *value;
+}
+
+void read(const Node& node, const std::string& path, std::string& out) {
+  if (const auto* value = node.get_if<std::string>()) {
+    out = *value;
+    return;
+  }
+  // A name such as 123 or True is typed as a number or a bool before anybody knows the field.
+  const bool printable = node.get_if<bool>() || node.get_if<int64_t>() || node.get_if<double>();
+  if (!printable) fail(node, path, "a string");
+  out = to_inline(node);
+}
+
+void read(const Node& node, const std::string& path, std::vector<std::string>& out) {
+  if (node.get_if<std::string>() != nullptr) {
+    out.resize(1);
+    read(node, path, out[0]);
+    return;
+  }
+  read_list(node, path, "a string or a list of strings", out);
+}
+
+void read(const Node& node, const std::string& path, std::vector<double>& out) {
+  read_list(node, path, "a list of numbers", out);
+}
+
+void read(const Node& node, const std::string&, Node& out) { out = node; }
+
+bool Binder::is_mandatory(const Node& node) {
+  const auto* text = node.get_if<std::string>();
+  return text != nullptr && *text == "???";
+}
+
+void Binder::report_unknown(const Node& node, const std::string& path,
+                            const std::vector<std::string>& known) {
+  if (!node.is_map()) return;
+  const std::string prefix = path.empty() ? "" : path + ".";
+  for (const auto& [name, child] : node.items()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string problem = prefix + name + " (" + child.origin().text + ") is not a known key";
+    const std::string near = nearest_name(name, known);
+    if (!near.empty()) problem += "; did you mean " + prefix + near + "?";
+    problems_.push_back(problem);
+  }
+}
+
+void Binder::finish() const {
+  if (problems_.empty()) return;
+  std::string message;
+  for (const std::string& problem : problems_) message += (message.empty() ? "" : "\n") + problem;
+  throw ConfigError(message);
+}
+
+}  // namespace verlcpp::config

@@ -1,0 +1,157 @@
+#include "config/scalar.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <regex>
+
+namespace verlcpp::config {
+
+namespace {
+
+std::string lower(const std::string& text) {
+  std::string result = text;
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+std::string without_underscores(const std::string& text) {
+  std::string result = text;
+  std::erase(result, '_');
+  return result;
+}
+
+bool digits_ahead(const std::string& word) {
+  return word.size() < 256 && std::any_of(word.begin(), word.end(),
+                                          [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// Nothing when the number does not fit in 64 bits.
+std::optional<int64_t> to_integer(const std::string& word) {
+  std::string digits = without_underscores(word);
+  const bool negative = digits[0] == '-';
+  if (digits[0] == '-' || digits[0] == '+') digits.erase(0, 1);
+  int base = 10;
+  if (digits.size() > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'b')) {
+    base = digits[1] == 'x' ? 16 : 2;
+    digits.erase(0, 2);
+  } else if (digits.size() > 1 && digits[0] == '0') {
+    base = 8;
+  }
+  if (negative) digits.insert(0, "-");
+  int64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value, base);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+double to_float(const std::string& word) {
+  return std::strtod(without_underscores(word).c_str(), nullptr);
+}
+
+}  // namespace
+
+Scalar scalar_from_yaml(const std::string& word) {
+  static const std::regex kInt("[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]+)");
+  static const std::regex kFloat(
+      "[-+]?[0-9]+(?:_[0-9]+)*\\.[0-9_]*(?:[eE][-+]?[0-9]+)?"
+      "|[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+"
+      "|[-+]?\\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+)?");
+  if (word.empty() || word == "~" || word == "null" || word == "Null" || word == "NULL") return {};
+  for (const std::string_view truth : {"true", "yes", "on", "false", "no", "off"}) {
+    if (lower(word) != truth) continue;
+    const std::string capital =
+        std::string(1, static_cast<char>(std::toupper(truth[0]))) + std::string(truth.substr(1));
+    std::string upper(truth);
+    for (char& c : upper) c = static_cast<char>(std::toupper(c));
+    if (word != truth && word != capital && word != upper) break;
+    return truth == "true" || truth == "yes" || truth == "on";
+  }
+  if (digits_ahead(word)) {
+    if (std::regex_match(word, kInt)) {
+      if (const auto value = to_integer(word)) return *value;
+    }
+    if (std::regex_match(word, kFloat)) return to_float(word);
+  }
+  static const std::regex kInf("[-+]?\\.(?:inf|Inf|INF)");
+  if (word.size() <= 5 && std::regex_match(word, kInf)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return word[0] == '-' ? -infinity : infinity;
+  }
+  if (word == ".nan" || word == ".NaN" || word == ".NAN") {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return string_or_interpolation(word);
+}
+
+Scalar scalar_from_command_line(const std::string& word) {
+  static const std::string kDigits = "(?:0|[1-9](?:_?[0-9])*)";
+  static const std::string kFraction = "\\.[0-9](?:_?[0-9])*";
+  static const std::regex kInt("[-+]?" + kDigits);
+  static const std::regex kFloat("[-+]?(?:" + kDigits + "\\.|(?:" + kDigits + ")?" + kFraction +
+                                 "|(?:" + kDigits + "\\.|(?:" + kDigits + ")?" + kFraction + "|" +
+                                 kDigits + ")[eE][-+]?[0-9](?:_?[0-9])*)");
+  const std::string lowered = lower(word);
+  if (lowered == "null") return {};
+  if (lowered == "true" || lowered == "false") return lowered == "true";
+  const bool negative = lowered.starts_with('-');
+  const std::string unsigned_word =
+      negative || lowered.starts_with('+') ? lowered.substr(1) : lowered;
+  if (unsigned_word == "inf") {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return negative ? -infinity : infinity;
+  }
+  if (unsigned_word == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (digits_ahead(word)) {
+    if (std::regex_match(word, kInt)) {
+      if (const auto value = to_integer(word)) return *value;
+    }
+    if (std::regex_match(word, kFloat)) return to_float(word);
+  }
+  return string_or_interpolation(word);
+}
+
+Scalar string_or_interpolation(std::string text) {
+  std::string plain;
+  size_t backslashes = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "${") == 0) {
+      // Backslashes before `${` count in pairs; an odd one escapes it.
+      if (backslashes % 2 == 0) return Interpolation{std::move(text)};
+      plain.resize(plain.size() - (backslashes + 1) / 2);
+    }
+    backslashes = text[i] == '\\' ? backslashes + 1 : 0;
+    plain += text[i];
+  }
+  return plain;
+}
+
+std::string escape_interpolation(const std::string& text) {
+  std::string escaped;
+  size_t backslashes = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "${") == 0) escaped.append(backslashes + 1, '\\');
+    backslashes = text[i] == '\\' ? backslashes + 1 : 0;
+    escaped += text[i];
+  }
+  return escaped;
+}
+
+std::string format_float(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char buffer[400];
+  auto end = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
+  const std::string scientific(buffer, end.ptr);
+  const int exponent = std::stoi(scientific.substr(scientific.find('e') + 1));
+  if (exponent < -4 || exponent >= 16) return scientific;
+  end = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed);
+  const std::string fixed(buffer, end.ptr);
+  return fixed.find('.') == std::string::npos ? fixed + ".0" : fixed;
+}
+
+}  // namespace verlcpp::config
