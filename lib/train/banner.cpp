@@ -1,0 +1,101 @@
+#include "train/banner.h"
+
+#include "train/engine.h"
+#include "train/validate.h"
+#include "train/validate_report.h"
+
+namespace verlcpp::train {
+namespace {
+
+constexpr const char* kBudget = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
+constexpr const char* kLimit = "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank";
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+std::string origin(const config::Node& tree, const std::string& key) {
+  const config::Node* node = tree.find(key);
+  return node == nullptr ? key : key + ", " + node->origin().text;
+}
+
+bool budget_is_stated(const TrainConfig& config, const config::Node& tree) {
+  const config::Node* node = tree.find(kBudget);
+  return config.actor_rollout_ref.actor.use_dynamic_bsz ||
+         config.data.max_token_len_per_gpu.has_value() ||
+         (node != nullptr && !is_shipped(node->origin()));
+}
+
+std::string layout_line(const TrainConfig& config, const BatchingRule& rule) {
+  const TrainerConfig& trainer = config.trainer;
+  return "layout: world " + text(rule.sizes.world) + " = nnodes " + text(trainer.nnodes) +
+         " x n_gpus_per_node " + text(trainer.n_gpus_per_node) + " x ranks_per_gpu " +
+         text(trainer.ranks_per_gpu) + " on " + trainer.device + "; TP " + text(rule.sizes.tp) +
+         ", PP " + text(rule.sizes.pp) + ", CP " + text(rule.sizes.cp) + ", DP " +
+         text(rule.sizes.dp()) + "; DPxCP pool " + text(rule.sizes.pool());
+}
+
+std::string budget_line(const BatchingRule& rule, const config::Node& tree) {
+  return "token budget: " + text(rule.max_token_len_per_gpu) + " tokens per rank (" +
+         origin(tree, kBudget) + ") x context_parallel_size " + text(rule.sizes.cp) + " = " +
+         text(rule.max_token_len_per_gpu * rule.sizes.cp) + " tokens per pack";
+}
+
+std::string micro_batch_line(const TrainConfig& config, const BatchingRule& rule,
+                             const config::Node& tree) {
+  if (rule.dcp) {
+    const int64_t limit = rule.dcp->max_seqlen_per_rank;
+    return "micro-batches: dynamic CP, limit " + text(limit) + " tokens per rank (" +
+           origin(tree, kLimit) + "), groups of " + text(rule.dcp->min_cp) + " to " +
+           text(rule.sizes.pool()) + " ranks; longest sequence " + text(limit) + " x " +
+           text(rule.sizes.pool()) + " = " + text(limit * rule.sizes.pool()) +
+           " tokens, prompt + response can reach " + text(longest_sequence(config));
+  }
+  if (rule.use_dynamic_bsz) {
+    return "micro-batches: static CP, packed up to the token budget (use_dynamic_bsz=True); prompt "
+           "+ response can reach " +
+           text(longest_sequence(config));
+  }
+  return "micro-batches: static CP, " + text(rule.micro_batch_size_per_gpu) +
+         " samples each (ppo_micro_batch_size_per_gpu); prompt + response can reach " +
+         text(longest_sequence(config));
+}
+
+std::string mini_batch_line(const TrainConfig& config) {
+  const ActorConfig& actor = config.actor_rollout_ref.actor;
+  const int64_t n = config.actor_rollout_ref.rollout.n;
+  const int64_t prompts = config.data.train_batch_size;
+  const int64_t mini_batches = prompts / actor.ppo_mini_batch_size;
+  return "mini-batches: " + text(prompts) + " prompts x n " + text(n) + " = " + text(prompts * n) +
+         " responses a step; mini-batch " + text(actor.ppo_mini_batch_size) + " prompts x n " +
+         text(n) + " = " + text(actor.ppo_mini_batch_size * n) + " responses; " +
+         text(mini_batches) + " mini-batches x " + text(actor.ppo_epochs) +
+         " epochs = " + text(mini_batches * actor.ppo_epochs) + " updates a step";
+}
+
+}  // namespace
+
+std::vector<std::string> banner(const TrainConfig& config, const config::Node& tree) {
+  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
+  std::vector<std::string> lines = {layout_line(config, rule)};
+  if (!rule.dcp || budget_is_stated(config, tree)) lines.push_back(budget_line(rule, tree));
+  lines.push_back(micro_batch_line(config, rule, tree));
+  lines.push_back(mini_batch_line(config));
+  return lines;
+}
+
+std::vector<std::string> budget_warnings(const TrainConfig& config, const config::Node& tree) {
+  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
+  if (!rule.dcp || !budget_is_stated(config, tree)) return {};
+  const int64_t limit = rule.dcp->max_seqlen_per_rank;
+  const int64_t budget = rule.max_token_len_per_gpu;
+  if (limit == budget) return {};
+  const Report about(tree);
+  if (limit == budget * rule.sizes.cp) {
+    return {about.about(kLimit) + " equals the whole packed budget, " + about.about(kBudget) +
+            " x context_parallel_size " + text(rule.sizes.cp) +
+            ": the documented mistake. The limit is for one rank; set it to " + text(budget)};
+  }
+  return {about.about(kLimit) + " differs from the per-GPU token budget " + about.about(kBudget) +
+          "; dynamic CP packs by the limit alone"};
+}
+
+}  // namespace verlcpp::train

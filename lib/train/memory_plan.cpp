@@ -1,0 +1,107 @@
+#include "train/memory_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "model/parameters.h"
+#include "schedule/plan.h"
+#include "tensor/dtype.h"
+#include "train/engine.h"
+#include "train/validate.h"
+
+namespace verlcpp::train {
+namespace {
+
+int64_t bytes_of(const std::string& dtype) {
+  for (const DType candidate :
+       {DType::kFloat64, DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (name_of(candidate) == dtype) return size_of(candidate);
+  }
+  return size_of(DType::kFloat32);
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Packed rows of the fullest micro-batch of one rank: the budget in real tokens, and the alignment
+/// of one longest sequence on top.
+int64_t fullest_micro_batch(const BatchingRule& rule, int64_t longest, int64_t samples) {
+  const int64_t cp = rule.sizes.cp;
+  const int64_t padded = schedule::padded_length(longest, rule.sizes.tp, cp);
+  if (!rule.dcp && !rule.use_dynamic_bsz) return rule.micro_batch_size_per_gpu * padded / cp;
+  const int64_t budget = rule.dcp ? rule.dcp->max_seqlen_per_rank : rule.max_token_len_per_gpu;
+  const int64_t everything = samples * longest;  // a small batch never fills the budget
+  return std::min(budget, everything) + schedule::alignment(rule.sizes.tp, cp);
+}
+
+/// What model::LayerSaved and model::Saved hold for one packed row, in elements.
+int64_t saved_elements_per_row(const model::ModelConfig& m) {
+  const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
+  int64_t layer = 4 * m.hidden + 2;   // input, norm1, mid, norm2 and their rstd
+  layer += 2 * q + 2 * kv + m.heads;  // q, o, k, v, lse
+  if (m.qk_norm) layer += q + kv + m.heads + m.kv_heads;
+  layer += 3 * m.ffn;  // gate, up, their product
+  return m.layers * layer + 2 * m.hidden + 1;
+}
+
+}  // namespace
+
+int64_t MemoryPlan::total() const {
+  return weights + gradient + optimizer + reference + std::max(activations + logits, kv_cache);
+}
+
+MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& config) {
+  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  const int64_t storage = bytes_of(config.actor_rollout_ref.actor.megatron.dtype);
+  const int64_t full = std::max<int64_t>(storage, size_of(DType::kFloat32));
+  const int64_t numel = model::ParameterLayout(model, rule.sizes.pool()).numel();
+  const int64_t longest = longest_sequence(config);
+  const int64_t samples = config.actor_rollout_ref.actor.ppo_mini_batch_size * rollout.n;
+
+  MemoryPlan plan{.parameters = model.parameter_count(), .weights = numel * storage};
+  plan.gradient = numel * full;
+  // Two moments, and a master copy when the weights are stored in less than float32.
+  plan.optimizer = numel * full * (storage < full ? 3 : 2);
+  plan.reference = config.uses_reference() ? numel * storage : 0;
+  plan.tokens_per_rank = fullest_micro_batch(rule, longest, samples);
+  plan.activations = plan.tokens_per_rank * saved_elements_per_row(model) * storage;
+  plan.logits = plan.tokens_per_rank * model.vocab * full;
+  const int64_t responses = config.data.train_batch_size * rollout.n;
+  const int64_t slots = std::min(rollout.max_num_seqs, ceil_div(responses, rule.sizes.pool()));
+  plan.kv_cache = slots * longest * model.layers * 2 * model.kv_heads * model.head_dim * storage;
+  return plan;
+}
+
+std::string human_bytes(int64_t bytes) {
+  constexpr std::array units = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f %s", value, units[unit]);
+  return text.data();
+}
+
+std::string to_text(const MemoryPlan& plan) {
+  std::string text = "memory of one rank (" + std::to_string(plan.parameters) + " parameters)\n";
+  const auto line = [&](const std::string& name, int64_t bytes, const std::string& note) {
+    text += "  " + name + std::string(14 - name.size(), ' ') + human_bytes(bytes) + note + "\n";
+  };
+  line("weights", plan.weights, "");
+  line("gradient", plan.gradient, "");
+  line("optimizer", plan.optimizer, "");
+  if (plan.reference > 0) line("reference", plan.reference, "");
+  line("activations", plan.activations,
+       "  at most, " + std::to_string(plan.tokens_per_rank) + " packed tokens");
+  line("logits", plan.logits, "  at most");
+  line("kv cache", plan.kv_cache, "  during the rollout only");
+  line("total", plan.total(), "");
+  return text;
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,133 @@
+#include "train/plan_lengths.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "config/bind.h"
+#include "train/validate_checks.h"
+
+namespace verlcpp::train {
+namespace {
+
+const std::string kMegatron = "actor_rollout_ref.actor.megatron";
+const std::string kMicroBatch = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
+
+/// Reads single keys of a tree; what is missing or of a wrong type goes to the report.
+struct KeyReader {
+  // Keeps every product of three of them inside 64 bits.
+  static constexpr int64_t kMax = 1 << 20;
+  Report& report;
+  template <class T>
+  void operator()(const std::string& key, T& out) {
+    const config::Node* node = report.tree().find(key);
+    if (node == nullptr) {
+      report.add_text(key + " is missing");
+      return;
+    }
+    try {
+      config::read(*node, key, out);
+    } catch (const ConfigError& e) {
+      report.add_text(e.what());
+    }
+  }
+  void positive(const std::string& key, int64_t& out) {
+    const size_t before = report.problems().size();
+    (*this)(key, out);
+    if (report.problems().size() != before || (out >= 1 && out <= kMax)) return;
+    report.add(key, "must be a positive integer of at most " + std::to_string(kMax));
+  }
+};
+
+parallel::AxisSizes read_sizes(KeyReader& read) {
+  int64_t nnodes = 1, gpus = 1, ranks = 1;
+  parallel::AxisSizes sizes;
+  read.positive("trainer.nnodes", nnodes);
+  read.positive("trainer.n_gpus_per_node", gpus);
+  read.positive("trainer.ranks_per_gpu", ranks);
+  read.positive(kMegatron + ".tensor_model_parallel_size", sizes.tp);
+  read.positive(kMegatron + ".pipeline_model_parallel_size", sizes.pp);
+  read.positive(kMegatron + ".context_parallel_size", sizes.cp);
+  sizes.world = nnodes * gpus * ranks;
+  return sizes;
+}
+
+void read_dynamic(BatchingRule& rule, Report& report) {
+  const config::Node null;
+  const auto at = [&](const std::string& field) -> const config::Node& {
+    const config::Node* node = report.tree().find(kMegatron + "." + field);
+    return node == nullptr ? null : *node;
+  };
+  const config::Node& limit = at("max_seqlen_per_dp_cp_rank");
+  const config::Node& min_cp = at("override_transformer_config.min_dynamic_context_parallel_size");
+  check_dcp_limit(report, kMegatron, limit);
+  check_dcp_pool(report, kMegatron, rule.sizes.pool());
+  check_min_cp(report, kMegatron, min_cp, rule.sizes.pool());
+  rule.dcp.emplace();
+  if (const int64_t* value = limit.get_if<int64_t>()) rule.dcp->max_seqlen_per_rank = *value;
+  if (const int64_t* value = min_cp.get_if<int64_t>()) rule.dcp->min_cp = *value;
+}
+
+void read_static(BatchingRule& rule, KeyReader& read, Report& report) {
+  read("actor_rollout_ref.actor.use_dynamic_bsz", rule.use_dynamic_bsz);
+  if (rule.use_dynamic_bsz) {
+    read.positive("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", rule.max_token_len_per_gpu);
+    return;
+  }
+  std::optional<int64_t> size;
+  read(kMicroBatch, size);
+  rule.micro_batch_size_per_gpu = size.value_or(0);
+  if (rule.micro_batch_size_per_gpu < 1) {
+    report.add(kMicroBatch,
+               "static micro-batches need a positive number of samples (or "
+               "actor_rollout_ref.actor.use_dynamic_bsz=True, or dynamic_context_parallel=True)");
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> read_lengths(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw DataError("--plan " + file + ": cannot read this file");
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  const std::string valid = "; must hold a JSON array of integers, such as [812, 77, 4096]";
+  if (!json.is_array()) throw DataError("--plan " + file + ": not a JSON array" + valid);
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (!json[i].is_number_integer()) {
+      throw DataError("--plan " + file + ": element " + std::to_string(i) + " is " +
+                      json[i].dump() + valid);
+    }
+    lengths.push_back(json[i].get<int64_t>());
+  }
+  return lengths;
+}
+
+BatchingRule plan_rule(const config::Node& resolved_tree) {
+  Report report(resolved_tree);
+  KeyReader read{report};
+  BatchingRule rule{.sizes = read_sizes(read), .dcp = {}};
+  bool dynamic = false;
+  read(kMegatron + ".dynamic_context_parallel", dynamic);
+  report.finish();
+  // The constructor is the check of divisibility.
+  const parallel::Topology divisible(rule.sizes, 0);
+  if (dynamic) {
+    read_dynamic(rule, report);
+  } else {
+    read_static(rule, read, report);
+  }
+  report.finish();
+  return rule;
+}
+
+std::string plan_report(const config::Node& resolved_tree, const std::string& file,
+                        PlanFormat format) {
+  const BatchingRule rule = plan_rule(resolved_tree);
+  const std::vector<int64_t> lengths = read_lengths(file);
+  const schedule::Plan plan = make_planner(rule)(lengths);
+  return format == PlanFormat::kJson ? schedule::to_json(plan, lengths, rule.sizes.tp)
+                                     : schedule::to_text(plan, lengths, rule.sizes.tp);
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,75 @@
+#include "train/train_config.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "config/bind.h"
+
+namespace verlcpp::train {
+namespace {
+
+constexpr const char* kBudgetKey = "data.max_token_len_per_gpu";
+constexpr std::array kFedByBudget = {
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu",
+};
+
+void expand_paths(TrainConfig& config) {
+  RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  for (std::optional<std::string>* path :
+       {&rollout.record_path, &rollout.replay_path, &config.trainer.resume_from_path}) {
+    if (path->has_value()) *path = expand_user(**path);
+  }
+  for (std::string& file : config.data.train_files) file = expand_user(file);
+  config.actor_rollout_ref.model.path = expand_user(config.actor_rollout_ref.model.path);
+  config.trainer.default_local_dir = expand_user(config.trainer.default_local_dir);
+}
+
+}  // namespace
+
+bool is_shipped(const config::Origin& origin) {
+  return origin.text.starts_with("conf/") || origin.text == config::Origin{}.text;
+}
+
+void apply_token_budget(config::Node& resolved_tree) {
+  const config::Node* found = resolved_tree.find(kBudgetKey);
+  if (found == nullptr || found->is_null()) return;
+  const config::Node budget = *found;
+  for (const char* key : kFedByBudget) {
+    config::Node* node = resolved_tree.find(key);
+    if (node != nullptr && is_shipped(node->origin())) *node = budget;
+  }
+}
+
+std::string expand_user(const std::string& path) {
+  if (path != "~" && !path.starts_with("~/")) return path;
+  const char* home = std::getenv("HOME");
+  return home == nullptr ? path : home + path.substr(1);
+}
+
+TrainConfig bind_train_config(config::Node& resolved_tree) {
+  apply_token_budget(resolved_tree);
+  TrainConfig config;
+  config::Binder binder;
+  binder.bind(resolved_tree, "", config);
+  binder.finish();
+  expand_paths(config);
+  return config;
+}
+
+std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron) {
+  if (!megatron.dynamic_context_parallel) return std::nullopt;
+  DcpSettings settings;
+  config::read(megatron.max_seqlen_per_dp_cp_rank, "max_seqlen_per_dp_cp_rank",
+               settings.max_seqlen_per_rank);
+  const config::Node* min_cp =
+      megatron.override_transformer_config.find("min_dynamic_context_parallel_size");
+  if (min_cp != nullptr && !min_cp->is_null()) {
+    config::read(*min_cp, "override_transformer_config.min_dynamic_context_parallel_size",
+                 settings.min_cp);
+  }
+  return settings;
+}
+
+}  // namespace verlcpp::train

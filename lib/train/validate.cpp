@@ -1,0 +1,58 @@
+#include "train/validate.h"
+
+#include <algorithm>
+
+#include "train/validate_checks.h"
+
+namespace verlcpp::train {
+
+int64_t longest_sequence(const TrainConfig& config) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  return std::max(config.data.max_prompt_length, rollout.prompt_length) +
+         std::max(config.data.max_response_length, rollout.response_length);
+}
+
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree) {
+  Report report(tree);
+  check_layout(config, report);
+  check_dynamic_cp(config, report);
+  check_features(config, report);
+  check_batches(config, report);
+  check_algorithm(config, report);
+  check_run(config, report);
+  check_files(config, report);
+  report.finish();
+  return report.warnings();
+}
+
+bool is_positive_int(const config::Node& node) {
+  const int64_t* value = node.get_if<int64_t>();
+  return value != nullptr && *value > 0;
+}
+
+std::optional<parallel::AxisSizes> axis_sizes(const TrainConfig& config) {
+  const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
+  const parallel::AxisSizes sizes{.world = config.world_size(),
+                                  .tp = megatron.tensor_model_parallel_size,
+                                  .pp = megatron.pipeline_model_parallel_size,
+                                  .cp = megatron.context_parallel_size};
+  if (sizes.world < 1 || sizes.tp < 1 || sizes.pp < 1 || sizes.cp < 1) return std::nullopt;
+  if (sizes.world % (sizes.tp * sizes.pp * sizes.cp) != 0) return std::nullopt;
+  return sizes;
+}
+
+std::vector<Role> roles(const TrainConfig& config) {
+  return {{"actor", "actor_rollout_ref.actor.megatron", &config.actor_rollout_ref.actor.megatron},
+          {"ref", "actor_rollout_ref.ref.megatron", &config.actor_rollout_ref.ref.megatron}};
+}
+
+bool inherited(const Report& report, const Role& role, const std::string& field) {
+  if (role.name == "actor") return false;
+  const config::Node* own = report.tree().find(role.key + "." + field);
+  const config::Node* actor = report.tree().find("actor_rollout_ref.actor.megatron." + field);
+  if (own == nullptr || actor == nullptr) return own == actor;
+  return own->origin().text == actor->origin().text &&
+         config::to_inline(*own) == config::to_inline(*actor);
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/tree.h"
+#include "train/train_config.h"
+
+namespace verlcpp::train {
+
+/// What verl prints when validate() finds nothing.
+inline constexpr const char* kChecksPassed =
+    "[validate_config] All configuration checks passed successfully!";
+
+/// Everything that can be known to be wrong before a weight is loaded: verl's start-up checks with
+/// verl's messages, what verl only finds in mid-training, what this build does not run, and missing
+/// files. `tree` is the resolved tree `config` was bound from (values with their origins). Throws
+/// one ConfigError with a numbered line for each problem; returns the warnings.
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree);
+
+/// Longest prompt + response a run can make.
+int64_t longest_sequence(const TrainConfig& config);
+
+}  // namespace verlcpp::train

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/validate.h"
+#include "train/validate_checks.h"
+
+namespace verlcpp::train {
+namespace {
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+/// One pass over samples and the keys that cut it into micro-batches.
+struct PassKeys {
+  std::string block, dynamic, budget, micro, micro_per_gpu;  // field names inside the block
+  bool use_dynamic_bsz;
+  int64_t token_budget;
+  std::optional<int64_t> global_size, size_per_gpu;
+  const MegatronConfig* megatron;
+};
+
+std::vector<PassKeys> passes(const TrainConfig& config) {
+  const ActorConfig& actor = config.actor_rollout_ref.actor;
+  const RefConfig& ref = config.actor_rollout_ref.ref;
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  const auto log_prob = [](const std::string& block, const auto& from,
+                           const MegatronConfig& megatron) {
+    return PassKeys{"actor_rollout_ref." + block + ".",     "log_prob_use_dynamic_bsz",
+                    "log_prob_max_token_len_per_gpu",       "log_prob_micro_batch_size",
+                    "log_prob_micro_batch_size_per_gpu",    from.log_prob_use_dynamic_bsz,
+                    from.log_prob_max_token_len_per_gpu,    from.log_prob_micro_batch_size,
+                    from.log_prob_micro_batch_size_per_gpu, &megatron};
+  };
+  std::vector<PassKeys> out = {
+      {"actor_rollout_ref.actor.", "use_dynamic_bsz", "ppo_max_token_len_per_gpu",
+       "ppo_micro_batch_size", "ppo_micro_batch_size_per_gpu", actor.use_dynamic_bsz,
+       actor.ppo_max_token_len_per_gpu, actor.ppo_micro_batch_size,
+       actor.ppo_micro_batch_size_per_gpu, &actor.megatron},
+      log_prob("rollout", rollout, actor.megatron)};
+  if (config.uses_reference()) out.push_back(log_prob("ref", ref, ref.megatron));
+  return out;
+}
+
+/// verl: exactly one of the two sizes without use_dynamic_bsz. Under DCP neither shapes anything,
+/// so none is demanded.
+void check_micro_batch_sizes(const PassKeys& pass, Report& report) {
+  const std::string both = pass.block + pass.micro + " and " + pass.block + pass.micro_per_gpu;
+  if (pass.size_per_gpu && *pass.size_per_gpu < 1) {
+    report.add(pass.block + pass.micro_per_gpu, "must be a positive integer or null");
+  }
+  if (pass.use_dynamic_bsz) return;
+  if (pass.global_size && pass.size_per_gpu) {
+    report.add_text("You have set both " + both + "; remove " +
+                    report.about(pass.block + pass.micro) + ", which is deprecated");
+  } else if (pass.global_size) {
+    report.add(pass.block + pass.micro,
+               "the global micro-batch size is deprecated and not read; "
+               "set " +
+                   pass.block + pass.micro_per_gpu);
+  } else if (!pass.size_per_gpu && !pass.megatron->dynamic_context_parallel) {
+    report.add_text("Please set at least one of " + both + " (or " + pass.block + pass.dynamic +
+                    "=True)");
+  }
+}
+
+void check_longest(const TrainConfig& config, const PassKeys& pass, Report& report) {
+  const int64_t longest = longest_sequence(config);
+  const int64_t prompt = longest - std::max(config.data.max_response_length,
+                                            config.actor_rollout_ref.rollout.response_length);
+  const std::string keys = "data.max_prompt_length + data.max_response_length = " + text(prompt) +
+                           " + " + text(longest - prompt) + " = " + text(longest) + " tokens";
+  const auto fits = [&](int64_t capacity) {
+    return capacity > prompt ? "the longest response that fits is " + text(capacity - prompt)
+                             : "no response fits after a prompt of " + text(prompt);
+  };
+  const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
+  if (!sizes) return;
+  if (pass.megatron->dynamic_context_parallel) {
+    if (!is_positive_int(pass.megatron->max_seqlen_per_dp_cp_rank)) return;
+    const int64_t limit = *pass.megatron->max_seqlen_per_dp_cp_rank.get_if<int64_t>();
+    if (longest <= sizes->pool() * limit) return;
+    report.add_text(keys + ": a sequence of that length needs at least " +
+                    text((longest + limit - 1) / limit) +
+                    " ranks with max_seqlen_per_dp_cp_rank = " + text(limit) +
+                    ", but the DPxCP group only has " + text(sizes->pool()) + " ranks (" +
+                    text(sizes->pool() * limit) + " tokens); " + fits(sizes->pool() * limit) +
+                    ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length");
+    return;
+  }
+  if (!pass.use_dynamic_bsz || pass.token_budget < 1) return;
+  const int64_t capacity = pass.token_budget * pass.megatron->context_parallel_size;
+  if (longest <= capacity) return;
+  report.add_text("max_token_len must be greater than the sequence length: " + keys + ", but " +
+                  report.about(pass.block + pass.budget) + " x context_parallel_size " +
+                  text(pass.megatron->context_parallel_size) + " = " + text(capacity) + "; " +
+                  fits(capacity));
+}
+
+void check_step_sizes(const TrainConfig& config, Report& report) {
+  const ActorConfig& actor = config.actor_rollout_ref.actor;
+  const int64_t train = config.data.train_batch_size;
+  const int64_t mini = actor.ppo_mini_batch_size;
+  const std::string mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size";
+  const std::string n_key = "actor_rollout_ref.rollout.n";
+  const int64_t n = config.actor_rollout_ref.rollout.n;
+  report.require(train >= 1, "data.train_batch_size", "must be a positive integer");
+  report.require(mini >= 1, mini_key, "must be a positive integer");
+  report.require(n >= 1, n_key, "must be a positive integer");
+  report.require(actor.rollout_n == n, "actor_rollout_ref.actor.rollout_n",
+                 "must equal " + report.about(n_key));
+  if (train < 1 || mini < 1 || n < 1) return;
+  if (train < mini) {
+    report.add("data.train_batch_size", "train_batch_size must be >= " + report.about(mini_key));
+  } else if (train % mini != 0) {
+    report.add(mini_key, "must divide " + report.about("data.train_batch_size"));
+  }
+  const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
+  if (actor.use_dynamic_bsz || !actor.ppo_micro_batch_size_per_gpu || !sizes) return;
+  const int64_t minimal = sizes->dp() * *actor.ppo_micro_batch_size_per_gpu;
+  if (minimal < 1 || train * n % minimal == 0) return;
+  report.add_text("real_train_batch_size (" + text(train * n) + " = " +
+                  report.about("data.train_batch_size") + " x " + report.about(n_key) +
+                  ") must be divisible by minimal possible batch size (" + text(minimal) +
+                  " = data-parallel size " + text(sizes->dp()) + " x " +
+                  report.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") + ")");
+}
+
+}  // namespace
+
+void check_batches(const TrainConfig& config, Report& report) {
+  const DataConfig& data = config.data;
+  report.require(data.max_prompt_length >= 1, "data.max_prompt_length",
+                 "must be a positive integer");
+  report.require(data.max_response_length >= 1, "data.max_response_length",
+                 "must be a positive integer");
+  report.require(data.max_token_len_per_gpu.value_or(1) >= 1, "data.max_token_len_per_gpu",
+                 "must be a positive integer or null");
+  check_step_sizes(config, report);
+
+  const size_t before = report.problems().size();
+  for (const PassKeys& pass : passes(config)) {
+    check_micro_batch_sizes(pass, report);
+    report.require(pass.token_budget >= 1, pass.block + pass.budget, "must be a positive integer");
+  }
+  // Passes that follow the actor say the same; one line is enough.
+  const bool sizes_ok = report.problems().size() == before;
+  if (sizes_ok && data.max_prompt_length >= 1 && data.max_response_length >= 1) {
+    for (const PassKeys& pass : passes(config)) {
+      const size_t so_far = report.problems().size();
+      check_longest(config, pass, report);
+      if (report.problems().size() > so_far) break;
+    }
+  }
+  const ActorConfig& actor = config.actor_rollout_ref.actor;
+  report.require(actor.use_dynamic_bsz == config.actor_rollout_ref.rollout.log_prob_use_dynamic_bsz,
+                 "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
+                 "must equal " + report.about("actor_rollout_ref.actor.use_dynamic_bsz"));
+}
+
+}  // namespace verlcpp::train

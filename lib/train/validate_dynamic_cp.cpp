@@ -1,0 +1,126 @@
+#include <string>
+
+#include "train/validate_checks.h"
+
+// verl: McoreEngineConfig and _check_dcp_unsupported_features.
+
+namespace verlcpp::train {
+namespace {
+
+constexpr const char* kOverride = "override_transformer_config";
+
+/// The value of a transformer override, or nullptr when absent or null.
+const config::Node* transformer_override(const MegatronConfig& megatron, const std::string& name) {
+  const config::Node& overrides = megatron.override_transformer_config;
+  const config::Node* node = overrides.is_map() ? overrides.find(name) : nullptr;
+  return node == nullptr || node->is_null() ? nullptr : node;
+}
+
+/// Anything but null and false.
+bool switched_on(const config::Node* node) {
+  if (node == nullptr) return false;
+  const bool* value = node->get_if<bool>();
+  return value == nullptr || *value;
+}
+
+void check_router_replay(const Role& role, Report& report) {
+  const MegatronConfig& m = *role.megatron;
+  const std::string key = role.key + ".router_replay.mode";
+  const std::string& mode = m.router_replay.mode;
+  if (mode == "disabled" || inherited(report, role, "router_replay.mode")) return;
+  if (mode != "R2" && mode != "R3") {
+    report.add(key, "Invalid router_replay mode: " + mode + "; must be disabled, R2 or R3");
+    return;
+  }
+  if (m.dynamic_context_parallel && switched_on(transformer_override(m, "moe_router_fusion"))) {
+    report.add(role.key + "." + kOverride + ".moe_router_fusion",
+               "Dynamic CP router replay requires moe_router_fusion=False");
+  }
+  report.add(key,
+             "router replay needs a mixture-of-experts model, which this build does not run; "
+             "must be disabled");
+}
+
+/// What neither static nor dynamic CP runs here; verl refuses these with dynamic CP only.
+void check_megatron_features(const Role& role, Report& report) {
+  const MegatronConfig& m = *role.megatron;
+  const std::string subject = m.dynamic_context_parallel ? "Dynamic CP" : "this build";
+  const auto require = [&](bool ok, const std::string& field, const std::string& text) {
+    if (!ok && !inherited(report, role, field)) report.add(role.key + "." + field, text);
+  };
+  require(m.use_remove_padding, "use_remove_padding",
+          subject + " requires use_remove_padding=True");
+  require(!m.pad_to_length, "pad_to_length",
+          subject + " does not support pad_to_length; must be False");
+  require(m.virtual_pipeline_model_parallel_size.value_or(1) == 1,
+          "virtual_pipeline_model_parallel_size",
+          subject + " does not support virtual pipeline parallelism; must be null or 1");
+  require(!switched_on(transformer_override(m, "fp8")), std::string(kOverride) + ".fp8",
+          subject + " does not support FP8; must be null or False");
+  check_router_replay(role, report);
+}
+
+}  // namespace
+
+void check_dcp_limit(Report& report, const std::string& megatron_key, const config::Node& limit) {
+  if (is_positive_int(limit)) return;
+  report.add(megatron_key + ".max_seqlen_per_dp_cp_rank",
+             "max_seqlen_per_dp_cp_rank must be a positive integer when dynamic_context_parallel "
+             "is enabled");
+}
+
+void check_dcp_pool(Report& report, const std::string& megatron_key, int64_t pool) {
+  if (pool >= 2 && pool % 2 == 0) return;
+  report.add(megatron_key + ".dynamic_context_parallel",
+             "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
+             "DPxCP=" +
+                 std::to_string(pool) + ".");
+}
+
+void check_min_cp(Report& report, const std::string& megatron_key, const config::Node& min_cp,
+                  int64_t pool) {
+  if (min_cp.is_null()) return;
+  if (is_positive_int(min_cp) && *min_cp.get_if<int64_t>() <= pool) return;
+  report.add(megatron_key + "." + kOverride + ".min_dynamic_context_parallel_size",
+             "min_dynamic_context_parallel_size must be a positive integer of at most the DPxCP "
+             "world size " +
+                 std::to_string(pool));
+}
+
+void check_dynamic_cp(const TrainConfig& config, Report& report) {
+  const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
+  for (const Role& role : roles(config)) {
+    const MegatronConfig& m = *role.megatron;
+    if (!m.dynamic_context_parallel) continue;
+    if (!inherited(report, role, "max_seqlen_per_dp_cp_rank") ||
+        !config.actor_rollout_ref.actor.megatron.dynamic_context_parallel) {
+      check_dcp_limit(report, role.key, m.max_seqlen_per_dp_cp_rank);
+    }
+    if (!sizes) continue;
+    if (!inherited(report, role, "dynamic_context_parallel")) {
+      check_dcp_pool(report, role.key, sizes->pool());
+    }
+    const config::Node* min_cp = transformer_override(m, "min_dynamic_context_parallel_size");
+    if (min_cp != nullptr &&
+        !inherited(report, role, std::string(kOverride) + ".min_dynamic_context_parallel_size")) {
+      check_min_cp(report, role.key, *min_cp, sizes->pool());
+    }
+  }
+}
+
+void check_features(const TrainConfig& config, Report& report) {
+  const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
+  const std::string subject = dynamic ? "Dynamic CP" : "this build";
+  for (const Role& role : roles(config)) check_megatron_features(role, report);
+  report.require(config.actor_rollout_ref.model.use_remove_padding,
+                 "actor_rollout_ref.model.use_remove_padding",
+                 subject + " requires use_remove_padding=True");
+  report.require(!config.distillation.enabled, "distillation.enabled",
+                 subject + " does not support distillation; must be False");
+  report.require(!config.critic.enable.value_or(false), "critic.enable",
+                 subject +
+                     " currently supports language models only, no value model; must be "
+                     "null or False");
+}
+
+}  // namespace verlcpp::train

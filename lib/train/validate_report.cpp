@@ -1,0 +1,40 @@
+#include "train/validate_report.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace verlcpp::train {
+
+std::string Report::about(const std::string& key) const {
+  const config::Node* node = tree_.find(key);
+  if (node == nullptr) return key + " (missing)";
+  return key + " = " + config::to_inline(*node) + " (" + node->origin().text + ")";
+}
+
+void Report::add(const std::string& key, const std::string& text) {
+  problems_.push_back(about(key) + ": " + text);
+}
+
+void Report::finish() const {
+  if (problems_.empty()) return;
+  const bool one = problems_.size() == 1;
+  std::string message = "the configuration has " + std::to_string(problems_.size()) +
+                        (one ? " problem:" : " problems:");
+  for (size_t i = 0; i < problems_.size(); ++i) {
+    message += "\n  " + std::to_string(i + 1) + ". " + problems_[i];
+  }
+  throw ConfigError(message);
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace verlcpp::train

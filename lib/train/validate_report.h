@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/tree.h"
+
+namespace verlcpp::train {
+
+/// Collects everything that is wrong with a configuration, so that one run shows it all.
+class Report {
+ public:
+  explicit Report(const config::Node& tree) : tree_(tree) {}
+
+  /// "key = value (origin)"; "key (missing)" when the tree has none.
+  std::string about(const std::string& key) const;
+
+  /// A problem with the value at `key`.
+  void add(const std::string& key, const std::string& text);
+  void require(bool ok, const std::string& key, const std::string& text) {
+    if (!ok) add(key, text);
+  }
+  /// A problem of several keys; the text names them.
+  void add_text(const std::string& text) { problems_.push_back(text); }
+  void warn(const std::string& text) { warnings_.push_back(text); }
+
+  const config::Node& tree() const { return tree_; }
+  const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Throws one ConfigError with every problem on a numbered line, if there was any.
+  void finish() const;
+
+ private:
+  const config::Node& tree_;
+  std::vector<std::string> problems_, warnings_;
+};
+
+/// "a, b, c".
+std::string join(const std::vector<std::string>& names);
+bool contains(const std::vector<std::string>& names, const std::string& name);
+
+}  // namespace verlcpp::train
