@@ -1,0 +1,184 @@
+#include <array>
+#include <span>
+
+#include "cpu/check.h"
+#include "cpu/cpu_backend.h"
+#include "cpu/dispatch.h"
+#include "cpu/kernels.h"
+
+// The border of the ops around attention and the head, as in cpu_backend.cpp.
+
+namespace verlcpp::cpu {
+namespace {
+
+void check_span(int64_t offset, int64_t length, int64_t max_length, int64_t rows,
+                std::string_view which) {
+  if (offset >= 0 && length >= 0 && length <= max_length && offset + length <= rows) return;
+  expects(false, "attention: " + std::string(which) + " rows [" + std::to_string(offset) + ", +" +
+                     std::to_string(length) + ") outside of " + std::to_string(rows) +
+                     " rows, or longer than the stated maximum " + std::to_string(max_length));
+}
+
+template <class T>
+AttentionInput<T> attention_input(AttentionMask mask, const AttentionSpans& spans, double scale,
+                                  const Tensor& q, const Tensor& k, const Tensor& v) {
+  const AttentionInput<T> in{.mask = mask,
+                             .scale = scale,
+                             .q_rows = q.dim(0),
+                             .kv_rows = k.dim(0),
+                             .heads = q.dim(1),
+                             .kv_heads = k.dim(1),
+                             .head_dim = q.dim(2),
+                             .documents = spans.q_offset_S.numel(),
+                             .q_offset = spans.q_offset_S.as<int32_t>(),
+                             .q_length = spans.q_length_S.as<int32_t>(),
+                             .kv_offset = spans.kv_offset_S.as<int32_t>(),
+                             .kv_length = spans.kv_length_S.as<int32_t>(),
+                             .q = q.as<T>(),
+                             .k = k.as<T>(),
+                             .v = v.as<T>()};
+  for (int64_t s = 0; s < in.documents; ++s) {
+    check_span(in.q_offset[s], in.q_length[s], spans.max_q_length, in.q_rows, "q");
+    check_span(in.kv_offset[s], in.kv_length[s], spans.max_kv_length, in.kv_rows, "kv");
+  }
+  return in;
+}
+
+void check_attention(const AttentionSpans& spans, const Tensor& q, const Tensor& k,
+                     const Tensor& v) {
+  expect_rank(q, "q", 3);
+  expect_rank(k, "k", 3);
+  expects(k.dim(1) > 0 && q.dim(1) % k.dim(1) == 0,
+          "attention: query heads are no multiple of the kv heads");
+  expect_tensor(k, "k", q.dtype(), {k.dim(0), k.dim(1), q.dim(2)});
+  expect_like(v, "v", k);
+  expect_like(spans.q_length_S, "q_length", spans.q_offset_S);
+  expect_like(spans.kv_offset_S, "kv_offset", spans.q_offset_S);
+  expect_like(spans.kv_length_S, "kv_length", spans.q_offset_S);
+}
+
+void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tensor> per_row) {
+  expect_rank(logits, "logits", 2);
+  expect_tensor(labels, "labels", DType::kInt32, {logits.dim(0)});
+  for (const Tensor& x : per_row) expect_tensor(x, "per row", logits.dtype(), {logits.dim(0)});
+}
+
+}  // namespace
+
+void CpuBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv) {
+  expect_rank(q, "q", 3);
+  expect_rank(k, "k", 3);
+  expect_like(v, "v", k);
+  const int64_t rows = q.dim(0), q_width = q.dim(1) * q.dim(2), kv_width = k.dim(1) * k.dim(2);
+  expects(k.dtype() == q.dtype() && k.dim(0) == rows, "split_qkv: k does not match q");
+  expect_tensor(qkv, "qkv", q.dtype(), {rows, q_width + 2 * kv_width});
+  const size_t q_bytes = static_cast<size_t>(q_width * size_of(q.dtype()));
+  const size_t kv_bytes = static_cast<size_t>(kv_width * size_of(q.dtype()));
+  const size_t joined = q_bytes + 2 * kv_bytes;
+  split_columns(rows, joined, 0, q_bytes, q.data(), qkv.data());
+  split_columns(rows, joined, q_bytes, kv_bytes, k.data(), qkv.data());
+  split_columns(rows, joined, q_bytes + kv_bytes, kv_bytes, v.data(), qkv.data());
+}
+
+void CpuBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, const Tensor& v) {
+  expect_rank(q, "q", 3);
+  expect_rank(k, "k", 3);
+  expect_like(v, "v", k);
+  const int64_t rows = q.dim(0), q_width = q.dim(1) * q.dim(2), kv_width = k.dim(1) * k.dim(2);
+  expects(k.dtype() == q.dtype() && k.dim(0) == rows, "join_qkv: k does not match q");
+  expect_tensor(qkv, "qkv", q.dtype(), {rows, q_width + 2 * kv_width});
+  const size_t q_bytes = static_cast<size_t>(q_width * size_of(q.dtype()));
+  const size_t kv_bytes = static_cast<size_t>(kv_width * size_of(q.dtype()));
+  const size_t joined = q_bytes + 2 * kv_bytes;
+  join_columns(rows, joined, 0, q_bytes, qkv.data(), q.data());
+  join_columns(rows, joined, q_bytes, kv_bytes, qkv.data(), k.data());
+  join_columns(rows, joined, q_bytes + kv_bytes, kv_bytes, qkv.data(), v.data());
+}
+
+void CpuBackend::attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
+                                 const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
+                                 const Tensor& lse) {
+  check_attention(spans, q, k, v);
+  expect_like(o, "o", q);
+  expect_tensor(lse, "lse", q.dtype(), {q.dim(0), q.dim(1)});
+  dispatch(q.dtype(), [&]<class T>() {
+    cpu::attention_block(attention_input<T>(mask, spans, scale, q, k, v), o.as<T>(), lse.as<T>());
+  });
+}
+
+void CpuBackend::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part,
+                                 const Tensor& lse_part) {
+  expect_rank(o, "o", 3);
+  expect_tensor(lse, "lse", o.dtype(), {o.dim(0), o.dim(1)});
+  expect_like(o_part, "o_part", o);
+  expect_like(lse_part, "lse_part", lse);
+  dispatch(o.dtype(), [&]<class T>() {
+    cpu::attention_merge(lse.numel(), o.dim(2), o.as<T>(), lse.as<T>(), o_part.as<T>(),
+                         lse_part.as<T>());
+  });
+}
+
+void CpuBackend::attention_delta(const Tensor& delta, const Tensor& d_o, const Tensor& o) {
+  expect_rank(o, "o", 3);
+  expect_like(d_o, "d_o", o);
+  expect_tensor(delta, "delta", o.dtype(), {o.dim(0), o.dim(1)});
+  dispatch(o.dtype(), [&]<class T>() {
+    cpu::attention_delta(delta.numel(), o.dim(2), delta.as<T>(), d_o.as<T>(), o.as<T>());
+  });
+}
+
+void CpuBackend::attention_block_backward(AttentionMask mask, const AttentionSpans& spans,
+                                          double scale, const Tensor& q, const Tensor& k,
+                                          const Tensor& v, const Tensor& lse, const Tensor& delta,
+                                          const Tensor& d_o, const Tensor& d_q, const Tensor& d_k,
+                                          const Tensor& d_v) {
+  check_attention(spans, q, k, v);
+  expect_tensor(lse, "lse", q.dtype(), {q.dim(0), q.dim(1)});
+  expect_like(delta, "delta", lse);
+  expect_like(d_o, "d_o", q);
+  expect_like(d_q, "d_q", q);
+  expect_like(d_k, "d_k", k);
+  expect_like(d_v, "d_v", v);
+  dispatch(q.dtype(), [&]<class T>() {
+    cpu::attention_block_backward(attention_input<T>(mask, spans, scale, q, k, v), lse.as<T>(),
+                                  delta.as<T>(), d_o.as<T>(), d_q.as<T>(), d_k.as<T>(),
+                                  d_v.as<T>());
+  });
+}
+
+void CpuBackend::token_log_prob(const Tensor& logits, const Tensor& labels,
+                                const Tensor& temperature, const Tensor& log_prob,
+                                const Tensor& entropy, const Tensor& lse) {
+  check_head(logits, labels, std::array{temperature, log_prob, entropy, lse});
+  dispatch(logits.dtype(), [&]<class T>() {
+    cpu::token_log_prob(logits.dim(0), logits.dim(1), logits.as<T>(), labels.as<int32_t>(),
+                        temperature.as<T>(), log_prob.as<T>(), entropy.as<T>(), lse.as<T>());
+  });
+}
+
+void CpuBackend::token_log_prob_backward(const Tensor& logits, const Tensor& labels,
+                                         const Tensor& temperature, const Tensor& entropy,
+                                         const Tensor& lse, const Tensor& d_log_prob,
+                                         const Tensor& d_entropy) {
+  check_head(logits, labels, std::array{temperature, entropy, lse, d_log_prob, d_entropy});
+  dispatch(logits.dtype(), [&]<class T>() {
+    cpu::token_log_prob_backward(logits.dim(0), logits.dim(1), logits.as<T>(), labels.as<int32_t>(),
+                                 temperature.as<T>(), entropy.as<T>(), lse.as<T>(),
+                                 d_log_prob.as<T>(), d_entropy.as<T>());
+  });
+}
+
+void CpuBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor& logits,
+                        const Tensor& counters, const SamplingOptions& options) {
+  expect_rank(logits, "logits", 2);
+  const int64_t rows = logits.dim(0);
+  expect_tensor(ids, "ids", DType::kInt32, {rows});
+  expect_tensor(log_prob, "log_prob", logits.dtype(), {rows});
+  expect_tensor(counters, "counters", DType::kInt32, {rows, 4});
+  dispatch(logits.dtype(), [&]<class T>() {
+    cpu::sample(rows, logits.dim(1), ids.as<int32_t>(), log_prob.as<T>(), logits.as<T>(),
+                counters.as<int32_t>(), options);
+  });
+}
+
+}  // namespace verlcpp::cpu
