@@ -1,0 +1,269 @@
+#include "schedule/static_cp.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace verlcpp::schedule {
+
+namespace {
+
+/// A replica's micro-batches, each a list of sample ids.
+using Chunks = std::vector<std::vector<int>>;
+
+/// A set of the differencing method. The order of sets is verl's: sum, number of items, then the
+/// items in the order in which they were merged.
+struct Set {
+  int64_t sum = 0;
+  std::vector<std::pair<int, int64_t>> items;  // (index, value)
+
+  bool operator<(const Set& other) const {
+    if (sum != other.sum) return sum < other.sum;
+    if (items.size() != other.items.size()) return items.size() < other.items.size();
+    return items < other.items;
+  }
+};
+
+/// A partial partition: k sets, largest first.
+struct State {
+  std::vector<Set> sets;
+
+  int64_t spread() const { return sets.front().sum - sets.back().sum; }
+
+  void sort() {
+    std::stable_sort(sets.begin(), sets.end(), [](const Set& a, const Set& b) { return b < a; });
+  }
+
+  /// Largest set with the other's smallest, and so on.
+  void merge(const State& other) {
+    const size_t k = sets.size();
+    for (size_t i = 0; i < k; ++i) {
+      const Set& from = other.sets[k - 1 - i];
+      sets[i].sum += from.sum;
+      sets[i].items.insert(sets[i].items.end(), from.items.begin(), from.items.end());
+    }
+    sort();
+  }
+
+  /// Larger spread first, then larger first set. The first sets of two states are never equal:
+  /// they hold different items. So the order is total and any heap pops in it.
+  bool operator<(const State& other) const {
+    if (spread() != other.spread()) return spread() < other.spread();
+    return sets.front() < other.sets.front();
+  }
+};
+
+std::vector<State> initial_states(std::span<const int64_t> values, size_t k, bool equal_size) {
+  std::vector<int> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return values[static_cast<size_t>(a)] < values[static_cast<size_t>(b)];
+  });
+  const size_t run = equal_size ? k : 1;
+  std::vector<State> states;
+  for (size_t start = 0; start < order.size(); start += run) {
+    State state;
+    state.sets.resize(k);
+    for (size_t i = 0; i < run; ++i) {
+      const int index = order[start + i];
+      const int64_t value = values[static_cast<size_t>(index)];
+      state.sets[i] = Set{.sum = value, .items = {{index, value}}};
+    }
+    state.sort();
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
+int64_t integer_workload(int64_t length) { return 24576 * length + length * length; }
+
+int64_t sum_lengths(const std::vector<int>& samples, std::span<const int64_t> lengths) {
+  int64_t sum = 0;
+  for (int sample : samples) sum += lengths[static_cast<size_t>(sample)];
+  return sum;
+}
+
+/// The samples of each DP replica, ascending. Balanced by workload; counts differ by at most one:
+/// items of value zero fill the count up to a multiple of dp, and as they sort first and are fewer
+/// than dp, they all fall into the first run of the equal-size method, which gives each set one.
+Chunks deal(std::span<const int64_t> lengths, int64_t dp) {
+  const auto count = static_cast<int64_t>(lengths.size());
+  std::vector<int64_t> values;
+  for (int64_t length : lengths) values.push_back(integer_workload(length));
+  values.resize(static_cast<size_t>((count + dp - 1) / dp * dp), 0);
+  Chunks replicas = karmarkar_karp(values, static_cast<int>(dp), true);
+  for (std::vector<int>& samples : replicas) {
+    std::erase_if(samples, [count](int sample) { return sample >= count; });
+  }
+  return replicas;
+}
+
+/// Cuts into `count` consecutive parts of at most `size`, none empty while there are samples
+/// enough.
+Chunks cut(const std::vector<int>& samples, size_t count, size_t size) {
+  Chunks chunks;
+  size_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t remaining = samples.size() - next;
+    const size_t later = count - 1 - i;
+    const size_t take = remaining > later ? std::min(size, remaining - later) : 0;
+    const auto begin = samples.begin() + static_cast<std::ptrdiff_t>(next);
+    chunks.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(take));
+    next += take;
+  }
+  return chunks;
+}
+
+std::vector<Chunks> fixed_size(const Chunks& replicas, int64_t micro_batch_size) {
+  const auto size = static_cast<size_t>(micro_batch_size);
+  size_t count = 0;
+  for (const std::vector<int>& samples : replicas) {
+    count = std::max(count, (samples.size() + size - 1) / size);
+  }
+  std::vector<Chunks> out;
+  for (const std::vector<int>& samples : replicas) out.push_back(cut(samples, count, size));
+  return out;
+}
+
+/// verl's order of micro-batches: descending by workload (ties: larger first index first), then
+/// every second one from the largest on, reversed, followed by the others: small ones at both ends.
+Chunks arrange(Chunks parts, std::span<const int64_t> lengths) {
+  const auto key = [&](const std::vector<int>& part) {
+    int64_t sum = 0;
+    for (int sample : part) sum += integer_workload(lengths[static_cast<size_t>(sample)]);
+    return std::pair(sum, part.front());
+  };
+  std::sort(parts.begin(), parts.end(),
+            [&](const std::vector<int>& a, const std::vector<int>& b) { return key(a) > key(b); });
+  Chunks even, odd;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    (i % 2 == 0 ? even : odd).push_back(std::move(parts[i]));
+  }
+  std::reverse(even.begin(), even.end());
+  even.insert(even.end(), odd.begin(), odd.end());
+  return even;
+}
+
+/// `count` micro-batches (empty ones last, if there are fewer samples than that).
+Chunks partition(const std::vector<int>& samples, std::span<const int64_t> lengths, size_t count) {
+  const size_t parts = std::min(count, samples.size());
+  if (parts == 0) return Chunks(count);
+  std::vector<int64_t> values;
+  for (int sample : samples) {
+    values.push_back(integer_workload(lengths[static_cast<size_t>(sample)]));
+  }
+  Chunks chunks = karmarkar_karp(values, static_cast<int>(parts), false);
+  for (std::vector<int>& chunk : chunks) {
+    for (int& index : chunk) index = samples[static_cast<size_t>(index)];
+  }
+  chunks = arrange(std::move(chunks), lengths);
+  chunks.resize(count);
+  return chunks;
+}
+
+/// The smallest number of micro-batches, from verl's ceil(tokens / budget) up, with which every
+/// part of every replica keeps the budget. With one sample a part it always does.
+std::vector<Chunks> under_budget(const Chunks& replicas, std::span<const int64_t> lengths,
+                                 int64_t budget) {
+  size_t count = 1;
+  for (const std::vector<int>& samples : replicas) {
+    const int64_t tokens = sum_lengths(samples, lengths);
+    const auto wanted = static_cast<size_t>(tokens / budget + (tokens % budget != 0));
+    count = std::max(count, std::min(samples.size(), wanted));
+  }
+  std::vector<Chunks> out(replicas.size());
+  for (size_t replica = 0; replica < replicas.size();) {
+    out[replica] = partition(replicas[replica], lengths, count);
+    const bool fits = std::all_of(
+        out[replica].begin(), out[replica].end(),
+        [&](const std::vector<int>& part) { return sum_lengths(part, lengths) <= budget; });
+    if (fits) {
+      ++replica;
+    } else {
+      ++count;
+      replica = 0;
+    }
+  }
+  return out;
+}
+
+void check_input(std::span<const int64_t> lengths, const StaticCpOptions& options) {
+  expects(options.dp >= 1 && options.cp >= 1, "static CP: dp and cp are at least one");
+  if (!options.token_budget && options.micro_batch_size < 1) {
+    throw ConfigError("the micro-batch size per GPU must be at least 1, got " +
+                      std::to_string(options.micro_batch_size));
+  }
+  if (options.token_budget && *options.token_budget < 1) {
+    throw ConfigError("the token budget of a micro-batch must be at least 1, got " +
+                      std::to_string(*options.token_budget));
+  }
+  if (lengths.empty()) throw DataError("cannot make micro-batches of an empty batch");
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 1) {
+      throw DataError("sample " + std::to_string(i) + " has length " + std::to_string(lengths[i]) +
+                      "; every sequence needs at least one token");
+    }
+    if (!options.token_budget || lengths[i] <= *options.token_budget) continue;
+    throw DataError("max_token_len must be greater than the sequence length: sample " +
+                    std::to_string(i) + " has " + std::to_string(lengths[i]) +
+                    " tokens, a micro-batch holds " + std::to_string(*options.token_budget) +
+                    " (max_token_len_per_gpu x context_parallel_size " +
+                    std::to_string(options.cp) + ")");
+  }
+}
+
+}  // namespace
+
+double workload(int64_t length) { return static_cast<double>(integer_workload(length)); }
+
+std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, int k,
+                                             bool equal_size) {
+  expects(k >= 1, "karmarkar_karp: at least one set");
+  const auto sets = static_cast<size_t>(k);
+  expects(!equal_size || values.size() % sets == 0, "karmarkar_karp: equal sizes must divide");
+  std::vector<std::vector<int>> out(sets);
+  if (values.empty()) return out;
+  std::vector<State> heap = initial_states(values, sets, equal_size);
+  std::make_heap(heap.begin(), heap.end());
+  while (heap.size() > 1) {
+    std::pop_heap(heap.begin(), heap.end());
+    State first = std::move(heap.back());
+    heap.pop_back();
+    std::pop_heap(heap.begin(), heap.end());
+    first.merge(heap.back());
+    heap.back() = std::move(first);
+    std::push_heap(heap.begin(), heap.end());
+  }
+  for (size_t i = 0; i < sets; ++i) {
+    for (const auto& [index, value] : heap.front().sets[i].items) out[i].push_back(index);
+    std::sort(out[i].begin(), out[i].end());
+  }
+  return out;
+}
+
+Plan schedule_static_cp(std::span<const int64_t> lengths, const StaticCpOptions& options) {
+  check_input(lengths, options);
+  const Chunks replicas = deal(lengths, options.dp);
+  const std::vector<Chunks> chunks = options.token_budget
+                                         ? under_budget(replicas, lengths, *options.token_budget)
+                                         : fixed_size(replicas, options.micro_batch_size);
+  Plan plan;
+  plan.pool = static_cast<int>(options.dp * options.cp);
+  for (size_t i = 0; i < chunks.front().size(); ++i) {
+    MicroBatch micro_batch;
+    int rank = 0;
+    for (const Chunks& replica : chunks) {
+      PlanGroup group;
+      for (int64_t j = 0; j < options.cp; ++j) group.ranks.push_back(rank++);
+      group.samples = replica[i];
+      micro_batch.groups.push_back(std::move(group));
+    }
+    plan.micro_batches.push_back(std::move(micro_batch));
+  }
+  return plan;
+}
+
+}  // namespace verlcpp::schedule

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+#include "schedule/static_cp.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::schedule;
+
+namespace {
+
+using Lengths = std::vector<int64_t>;
+using Sets = std::vector<std::vector<int>>;
+
+StaticCpOptions fixed(int64_t dp, int64_t cp, int64_t size) {
+  return {.dp = dp, .cp = cp, .micro_batch_size = size, .token_budget = {}};
+}
+
+StaticCpOptions budget(int64_t dp, int64_t cp, int64_t tokens) {
+  return {.dp = dp, .cp = cp, .micro_batch_size = 1, .token_budget = tokens};
+}
+
+/// Samples of DP replica `replica`, micro-batch by micro-batch.
+Sets replica_of(const Plan& plan, size_t replica) {
+  Sets out;
+  for (const MicroBatch& micro_batch : plan.micro_batches) {
+    out.push_back(micro_batch.groups.at(replica).samples);
+  }
+  return out;
+}
+
+size_t count(const Sets& sets) {
+  size_t sum = 0;
+  for (const auto& set : sets) sum += set.size();
+  return sum;
+}
+
+int64_t tokens_of(const std::vector<int>& samples, const Lengths& lengths) {
+  int64_t sum = 0;
+  for (int sample : samples) sum += lengths[static_cast<size_t>(sample)];
+  return sum;
+}
+
+/// Empty, or the first promise of a static plan that is broken.
+std::string broken_promise(const Plan& plan, const Lengths& lengths,
+                           const StaticCpOptions& options) {
+  try {
+    check_plan(plan, lengths, true);
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  size_t fewest = lengths.size(), most = 0;
+  for (size_t replica = 0; replica < static_cast<size_t>(options.dp); ++replica) {
+    const Sets parts = replica_of(plan, replica);
+    const size_t samples = count(parts);
+    fewest = std::min(fewest, samples);
+    most = std::max(most, samples);
+    for (const auto& part : parts) {
+      if (part.empty() && samples >= parts.size()) return "empty though samples are enough";
+      if (options.token_budget && tokens_of(part, lengths) > *options.token_budget) return "budget";
+      if (!options.token_budget && static_cast<int64_t>(part.size()) > options.micro_batch_size) {
+        return "micro-batch size";
+      }
+    }
+  }
+  return most - fewest > 1 ? "replicas differ by more than one sample" : "";
+}
+
+}  // namespace
+
+TEST_CASE("Workload is 24576 L + L^2") {
+  CHECK(workload(1) == 24577.0);
+  CHECK(workload(10000) == 245760000.0 + 100000000.0);
+}
+
+TEST_CASE("Karmarkar-Karp against cases worked by hand") {
+  SECTION("8|7 and 6|5, then 4 to the smaller side: 7+4|8, then 16|14") {
+    CHECK(karmarkar_karp(Lengths{8, 7, 6, 5, 4}, 2, false) == Sets{{1, 3, 4}, {0, 2}});
+  }
+  SECTION("equal size: 8|7 meets 6|5 as 8+5|7+6, and of equal sums the later items come first") {
+    CHECK(karmarkar_karp(Lengths{8, 7, 6, 5}, 2, true) == Sets{{1, 2}, {0, 3}});
+  }
+  SECTION("equal items: later indices first") {
+    CHECK(karmarkar_karp(Lengths{1, 1, 1}, 3, false) == Sets{{2}, {1}, {0}});
+  }
+  SECTION("one set takes all, and no items leave the sets empty") {
+    CHECK(karmarkar_karp(Lengths{3, 1, 2}, 1, true) == Sets{{0, 1, 2}});
+    CHECK(karmarkar_karp(Lengths{}, 2, true) == Sets{{}, {}});
+  }
+  SECTION("equal size needs divisible numbers") {
+    CHECK_THROWS_AS(karmarkar_karp(Lengths{1, 2, 3}, 2, true), std::logic_error);
+  }
+}
+
+TEST_CASE("Fixed size: replicas balanced by workload, then consecutive micro-batches") {
+  const Plan plan = schedule_static_cp(Lengths{8, 7, 6, 5}, fixed(2, 2, 1));
+  CHECK(plan.pool == 4);
+  CHECK(replica_of(plan, 0) == Sets{{0}, {3}});  // 8^2 + 5^2 > 7^2 + 6^2
+  CHECK(replica_of(plan, 1) == Sets{{1}, {2}});
+  CHECK(plan.micro_batches[0].groups[1].ranks == std::vector<int>{2, 3});
+
+  const Plan one = schedule_static_cp(Lengths{9, 1, 5, 7, 3}, fixed(1, 3, 2));
+  CHECK(replica_of(one, 0) == Sets{{0, 1}, {2, 3}, {4}});
+}
+
+TEST_CASE("Fixed size: a replica with fewer samples stretches them, then idles") {
+  const Lengths five(5, 10);
+  const Plan plan = schedule_static_cp(five, fixed(2, 1, 2));  // 3 and 2 samples
+  REQUIRE(plan.micro_batches.size() == 2);
+  for (size_t replica : {0, 1}) {
+    for (const auto& part : replica_of(plan, replica)) CHECK_FALSE(part.empty());
+  }
+  const Plan lonely = schedule_static_cp(Lengths{10}, fixed(3, 1, 2));
+  REQUIRE(lonely.micro_batches.size() == 1);
+  CHECK(count(replica_of(lonely, 0)) + count(replica_of(lonely, 1)) +
+            count(replica_of(lonely, 2)) ==
+        1);
+}
+
+TEST_CASE("Token budget: verl's number, parts and order when they fit") {
+  // ceil(150 / 50) = 3 parts; by workload 50 > 40+10 > 30+20; the largest goes to the middle.
+  const Plan plan = schedule_static_cp(Lengths{10, 20, 30, 40, 50}, budget(1, 2, 50));
+  CHECK(replica_of(plan, 0) == Sets{{1, 2}, {4}, {0, 3}});
+}
+
+TEST_CASE("Token budget is strict") {
+  // ceil(120 / 70) = 2 parts would put 80 tokens into one.
+  const Plan plan = schedule_static_cp(Lengths{40, 40, 40}, budget(1, 1, 70));
+  CHECK(replica_of(plan, 0) == Sets{{0}, {2}, {1}});
+}
+
+TEST_CASE("Token budget: the exact budget fits, one token more is refused") {
+  CHECK(schedule_static_cp(Lengths{64, 64}, budget(1, 2, 64)).micro_batches.size() == 2);
+  try {
+    schedule_static_cp(Lengths{1, 65}, budget(1, 2, 64));
+    FAIL("was not refused");
+  } catch (const DataError& error) {
+    CHECK(std::string(error.what()) ==
+          "max_token_len must be greater than the sequence length: sample 1 has 65 tokens, a "
+          "micro-batch holds 64 (max_token_len_per_gpu x context_parallel_size 2)");
+  }
+}
+
+TEST_CASE("Static scheduling refuses empty batches, empty sequences and sizes below one") {
+  CHECK_THROWS_AS(schedule_static_cp(Lengths{}, fixed(1, 1, 1)), DataError);
+  CHECK_THROWS_AS(schedule_static_cp(Lengths{1, 0}, fixed(1, 1, 1)), DataError);
+  CHECK_THROWS_AS(schedule_static_cp(Lengths{1}, fixed(1, 1, 0)), ConfigError);
+  CHECK_THROWS_AS(schedule_static_cp(Lengths{1}, budget(1, 1, 0)), ConfigError);
+}
+
+TEST_CASE("3,000 random batches keep the promises of a static plan") {
+  std::mt19937 random(7);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 3000; ++i) {
+    Lengths lengths(static_cast<size_t>(pick(1, 60)));
+    const int64_t longest = pick(1, 2000);
+    for (int64_t& length : lengths) length = pick(1, longest);
+    const StaticCpOptions options = i % 2 == 0
+                                        ? fixed(pick(1, 7), pick(1, 4), pick(1, 9))
+                                        : budget(pick(1, 7), pick(1, 4), longest * pick(1, 4));
+    const std::string broken =
+        broken_promise(schedule_static_cp(lengths, options), lengths, options);
+    INFO("batch " << i);
+    if (!broken.empty()) CHECK(broken == "");
+  }
+  SUCCEED("all batches were checked");
+}
