@@ -277,22 +277,30 @@ def save_tokenizer(tokenizer, folder, texts, chat_template):
     )
     fast.chat_template = chat_template
     fast.save_pretrained(folder)
-    cases = []
-    for text in texts:
-        ids = fast(text, add_special_tokens=False)["input_ids"]
-        cases.append({
-            "text": text,
+    encoded = [fast(text, add_special_tokens=False)["input_ids"] for text in texts]
+    generator = torch.Generator().manual_seed(7)  # bytes that are rarely UTF-8
+    drawn = torch.randint(0, len(fast), (20, 12), generator=generator).tolist()
+    decodes = [
+        {
             "ids": ids,
-            "decoded": fast.decode(ids, skip_special_tokens=True),
-            "decoded_all": fast.decode(ids, skip_special_tokens=False),
-        })
+            "text": fast.decode(ids, skip_special_tokens=True),
+            "with_special": fast.decode(ids, skip_special_tokens=False),
+        }
+        for ids in encoded + drawn
+    ]
     chats = [
         {"messages": CHAT, "add_generation_prompt": prompt, "text": fast.apply_chat_template(
             CHAT, add_generation_prompt=prompt, tokenize=False)}
         for prompt in (False, True) if chat_template
     ]
-    out = json.dumps({"texts": cases, "chats": chats}, indent=1)
-    (folder / "tokenizer_cases.json").write_text(out + "\n")
+    cases = {
+        "encodes": [{"text": text, "ids": ids} for text, ids in zip(texts, encoded)],
+        "decodes": decodes,
+        "chats": chats,
+    }
+    lines = [f' "{key}": [\n  ' + ",\n  ".join(map(json.dumps, rows)) + "\n ]" if rows else
+             f' "{key}": []' for key, rows in cases.items()]
+    (folder / "tokenizer_cases.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def main():
