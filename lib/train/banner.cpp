@@ -2,7 +2,7 @@
 
 #include "train/engine.h"
 #include "train/validate.h"
-#include "train/validate_report.h"
+#include "train/validate_findings.h"
 
 namespace verlcpp::train {
 namespace {
@@ -88,7 +88,7 @@ std::vector<std::string> budget_warnings(const TrainConfig& config, const config
   const int64_t limit = rule.dcp->max_seqlen_per_rank;
   const int64_t budget = rule.max_token_len_per_gpu;
   if (limit == budget) return {};
-  const Report about(tree);
+  const Findings about(tree);
   if (limit == budget * rule.sizes.cp) {
     return {about.about(kLimit) + " equals the whole packed budget, " + about.about(kBudget) +
             " x context_parallel_size " + text(rule.sizes.cp) +

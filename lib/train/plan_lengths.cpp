@@ -13,29 +13,29 @@ namespace {
 const std::string kMegatron = "actor_rollout_ref.actor.megatron";
 const std::string kMicroBatch = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
 
-/// Reads single keys of a tree; what is missing or of a wrong type goes to the report.
+/// Reads single keys of a tree; what is missing or of a wrong type goes to the findings.
 struct KeyReader {
   // Keeps every product of three of them inside 64 bits.
   static constexpr int64_t kMax = 1 << 20;
-  Report& report;
+  Findings& findings;
   template <class T>
   void operator()(const std::string& key, T& out) {
-    const config::Node* node = report.tree().find(key);
+    const config::Node* node = findings.tree().find(key);
     if (node == nullptr) {
-      report.add_text(key + " is missing");
+      findings.add_text(key + " is missing");
       return;
     }
     try {
       config::read(*node, key, out);
     } catch (const ConfigError& e) {
-      report.add_text(e.what());
+      findings.add_text(e.what());
     }
   }
   void positive(const std::string& key, int64_t& out) {
-    const size_t before = report.problems().size();
+    const size_t before = findings.problems().size();
     (*this)(key, out);
-    if (report.problems().size() != before || (out >= 1 && out <= kMax)) return;
-    report.add(key, "must be a positive integer of at most " + std::to_string(kMax));
+    if (findings.problems().size() != before || (out >= 1 && out <= kMax)) return;
+    findings.add(key, "must be a positive integer of at most " + std::to_string(kMax));
   }
 };
 
@@ -52,23 +52,23 @@ parallel::AxisSizes read_sizes(KeyReader& read) {
   return sizes;
 }
 
-void read_dynamic(BatchingRule& rule, Report& report) {
+void read_dynamic(BatchingRule& rule, Findings& findings) {
   const config::Node null;
   const auto at = [&](const std::string& field) -> const config::Node& {
-    const config::Node* node = report.tree().find(kMegatron + "." + field);
+    const config::Node* node = findings.tree().find(kMegatron + "." + field);
     return node == nullptr ? null : *node;
   };
   const config::Node& limit = at("max_seqlen_per_dp_cp_rank");
   const config::Node& min_cp = at("override_transformer_config.min_dynamic_context_parallel_size");
-  check_dcp_limit(report, kMegatron, limit);
-  check_dcp_pool(report, kMegatron, rule.sizes.pool());
-  check_min_cp(report, kMegatron, min_cp, rule.sizes.pool());
+  check_dcp_limit(findings, kMegatron, limit);
+  check_dcp_pool(findings, kMegatron, rule.sizes.pool());
+  check_min_cp(findings, kMegatron, min_cp, rule.sizes.pool());
   rule.dcp.emplace();
   if (const int64_t* value = limit.get_if<int64_t>()) rule.dcp->max_seqlen_per_rank = *value;
   if (const int64_t* value = min_cp.get_if<int64_t>()) rule.dcp->min_cp = *value;
 }
 
-void read_static(BatchingRule& rule, KeyReader& read, Report& report) {
+void read_static(BatchingRule& rule, KeyReader& read, Findings& findings) {
   read("actor_rollout_ref.actor.use_dynamic_bsz", rule.use_dynamic_bsz);
   if (rule.use_dynamic_bsz) {
     read.positive("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", rule.max_token_len_per_gpu);
@@ -78,9 +78,9 @@ void read_static(BatchingRule& rule, KeyReader& read, Report& report) {
   read(kMicroBatch, size);
   rule.micro_batch_size_per_gpu = size.value_or(0);
   if (rule.micro_batch_size_per_gpu < 1) {
-    report.add(kMicroBatch,
-               "static micro-batches need a positive number of samples (or "
-               "actor_rollout_ref.actor.use_dynamic_bsz=True, or dynamic_context_parallel=True)");
+    findings.add(kMicroBatch,
+                 "static micro-batches need a positive number of samples (or "
+                 "actor_rollout_ref.actor.use_dynamic_bsz=True, or dynamic_context_parallel=True)");
   }
 }
 
@@ -104,20 +104,20 @@ std::vector<int64_t> read_lengths(const std::string& file) {
 }
 
 BatchingRule plan_rule(const config::Node& resolved_tree) {
-  Report report(resolved_tree);
-  KeyReader read{report};
+  Findings findings(resolved_tree);
+  KeyReader read{findings};
   BatchingRule rule{.sizes = read_sizes(read), .dcp = {}};
   bool dynamic = false;
   read(kMegatron + ".dynamic_context_parallel", dynamic);
-  report.finish();
+  findings.finish();
   // The constructor is the check of divisibility.
   const parallel::Topology divisible(rule.sizes, 0);
   if (dynamic) {
-    read_dynamic(rule, report);
+    read_dynamic(rule, findings);
   } else {
-    read_static(rule, read, report);
+    read_static(rule, read, findings);
   }
-  report.finish();
+  findings.finish();
   return rule;
 }
 

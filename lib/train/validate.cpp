@@ -13,16 +13,16 @@ int64_t longest_sequence(const TrainConfig& config) {
 }
 
 std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree) {
-  Report report(tree);
-  check_layout(config, report);
-  check_dynamic_cp(config, report);
-  check_features(config, report);
-  check_batches(config, report);
-  check_algorithm(config, report);
-  check_run(config, report);
-  check_files(config, report);
-  report.finish();
-  return report.warnings();
+  Findings findings(tree);
+  check_layout(config, findings);
+  check_dynamic_cp(config, findings);
+  check_features(config, findings);
+  check_batches(config, findings);
+  check_algorithm(config, findings);
+  check_run(config, findings);
+  check_files(config, findings);
+  findings.finish();
+  return findings.warnings();
 }
 
 bool is_positive_int(const config::Node& node) {
@@ -46,10 +46,10 @@ std::vector<Role> roles(const TrainConfig& config) {
           {"ref", "actor_rollout_ref.ref.megatron", &config.actor_rollout_ref.ref.megatron}};
 }
 
-bool inherited(const Report& report, const Role& role, const std::string& field) {
+bool inherited(const Findings& findings, const Role& role, const std::string& field) {
   if (role.name == "actor") return false;
-  const config::Node* own = report.tree().find(role.key + "." + field);
-  const config::Node* actor = report.tree().find("actor_rollout_ref.actor.megatron." + field);
+  const config::Node* own = findings.tree().find(role.key + "." + field);
+  const config::Node* actor = findings.tree().find("actor_rollout_ref.actor.megatron." + field);
   if (own == nullptr || actor == nullptr) return own == actor;
   return own->origin().text == actor->origin().text &&
          config::to_inline(*own) == config::to_inline(*actor);

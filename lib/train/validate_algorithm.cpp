@@ -28,116 +28,117 @@ const std::vector<std::string> kLossModes = {"vanilla",  "gspo",    "sapo",     
                                              "clip_cov", "kl_cov",  "geo_mean", "cispo",
                                              "dppo_tv",  "dppo_kl", "dro",      "bypass_mode"};
 
-void check_estimator(const AlgorithmConfig& algorithm, bool dynamic, Report& report) {
+void check_estimator(const AlgorithmConfig& algorithm, bool dynamic, Findings& findings) {
   const std::string& name = algorithm.adv_estimator;
   const std::string key = "algorithm.adv_estimator";
   if (name == "grpo") return;
   if (!contains(kEstimators, name)) {
-    report.add(key, "Unknown advantage estimator: " + name + "; verl knows " + join(kEstimators) +
-                        "; this build runs grpo");
+    findings.add(key, "Unknown advantage estimator: " + name + "; verl knows " + join(kEstimators) +
+                          "; this build runs grpo");
   } else if (name == "gae") {
-    report.add(key,
-               std::string(dynamic ? "Dynamic CP currently supports language models only: " : "") +
-                   "gae needs a value model (critic), which is not built; this build runs "
-                   "grpo");
+    findings.add(
+        key, std::string(dynamic ? "Dynamic CP currently supports language models only: " : "") +
+                 "gae needs a value model (critic), which is not built; this build runs "
+                 "grpo");
   } else {
-    report.add(key, "advantage estimator " + name + " is not built; this build runs grpo");
+    findings.add(key, "advantage estimator " + name + " is not built; this build runs grpo");
   }
 }
 
-void check_kl(const TrainConfig& config, Report& report) {
+void check_kl(const TrainConfig& config, Findings& findings) {
   const auto type = [&](const std::string& name, const std::string& key) {
     try {
       algo::check_kl_type(name, key);
     } catch (const ConfigError& e) {
-      report.add(key, e.what());
+      findings.add(key, e.what());
     }
   };
   const AlgorithmConfig& algorithm = config.algorithm;
   const ActorConfig& actor = config.actor_rollout_ref.actor;
   type(actor.kl_loss_type, "actor_rollout_ref.actor.kl_loss_type");
   type(algorithm.kl_penalty, "algorithm.kl_penalty");
-  report.require(actor.kl_loss_coef >= 0, "actor_rollout_ref.actor.kl_loss_coef", "must be >= 0");
+  findings.require(actor.kl_loss_coef >= 0, "actor_rollout_ref.actor.kl_loss_coef", "must be >= 0");
   const KlCtrlConfig& ctrl = algorithm.kl_ctrl;
-  report.require(ctrl.type == "fixed" || ctrl.type == "adaptive", "algorithm.kl_ctrl.type",
-                 "must be fixed or adaptive");
-  report.require(ctrl.kl_coef >= 0, "algorithm.kl_ctrl.kl_coef", "must be >= 0");
+  findings.require(ctrl.type == "fixed" || ctrl.type == "adaptive", "algorithm.kl_ctrl.type",
+                   "must be fixed or adaptive");
+  findings.require(ctrl.kl_coef >= 0, "algorithm.kl_ctrl.kl_coef", "must be >= 0");
   if (ctrl.type == "adaptive") {
-    report.require(ctrl.horizon > 0, "algorithm.kl_ctrl.horizon", "horizon must be larger than 0");
-    report.require(ctrl.target_kl > 0, "algorithm.kl_ctrl.target_kl", "must be > 0");
+    findings.require(ctrl.horizon > 0, "algorithm.kl_ctrl.horizon",
+                     "horizon must be larger than 0");
+    findings.require(ctrl.target_kl > 0, "algorithm.kl_ctrl.target_kl", "must be > 0");
   }
   if (algorithm.use_kl_in_reward && actor.use_kl_loss) {
-    report.warn("NOTICE: You have both enabled in-reward kl and kl loss.");
+    findings.warn("NOTICE: You have both enabled in-reward kl and kl loss.");
   }
 }
 
-void check_policy_loss(const ActorConfig& actor, Report& report) {
+void check_policy_loss(const ActorConfig& actor, Findings& findings) {
   const std::string key = "actor_rollout_ref.actor.";
   const std::string& mode = actor.policy_loss.loss_mode;
   if (!contains(kLossModes, mode)) {
-    report.add(key + "policy_loss.loss_mode", "Unsupported loss mode: " + mode +
-                                                  ". Supported modes are: [" + join(kLossModes) +
-                                                  "]; this build runs vanilla");
+    findings.add(key + "policy_loss.loss_mode", "Unsupported loss mode: " + mode +
+                                                    ". Supported modes are: [" + join(kLossModes) +
+                                                    "]; this build runs vanilla");
   } else if (mode != "vanilla") {
-    report.add(key + "policy_loss.loss_mode",
-               "loss mode " + mode + " is not built; this build runs vanilla");
+    findings.add(key + "policy_loss.loss_mode",
+                 "loss mode " + mode + " is not built; this build runs vanilla");
   }
   try {
     algo::parse_loss_agg_mode(actor.loss_agg_mode);
   } catch (const ConfigError& e) {
-    report.add(key + "loss_agg_mode",
-               "Invalid loss_agg_mode: " + actor.loss_agg_mode +
-                   "; must be one of token-mean, token-sum, seq-mean-token-sum, "
-                   "seq-mean-token-mean, seq-mean-token-sum-norm");
+    findings.add(key + "loss_agg_mode",
+                 "Invalid loss_agg_mode: " + actor.loss_agg_mode +
+                     "; must be one of token-mean, token-sum, seq-mean-token-sum, "
+                     "seq-mean-token-mean, seq-mean-token-sum-norm");
   }
-  report.require(actor.loss_scale_factor.value_or(1) > 0, key + "loss_scale_factor",
-                 "must be > 0 or null");
-  report.require(actor.clip_ratio > 0, key + "clip_ratio", "must be > 0");
-  report.require(actor.clip_ratio_low.value_or(1) > 0, key + "clip_ratio_low",
-                 "must be > 0 or null");
-  report.require(actor.clip_ratio_high.value_or(1) > 0, key + "clip_ratio_high",
-                 "must be > 0 or null");
-  report.require(actor.clip_ratio_c > 1, key + "clip_ratio_c",
-                 "The lower bound of the clip_ratio_c for dual-clip PPO should be greater than "
-                 "1.0");
-  report.require(std::isfinite(actor.entropy_coeff), key + "entropy_coeff", "must be finite");
-  report.require(actor.ppo_epochs >= 1, key + "ppo_epochs", "must be a positive integer");
+  findings.require(actor.loss_scale_factor.value_or(1) > 0, key + "loss_scale_factor",
+                   "must be > 0 or null");
+  findings.require(actor.clip_ratio > 0, key + "clip_ratio", "must be > 0");
+  findings.require(actor.clip_ratio_low.value_or(1) > 0, key + "clip_ratio_low",
+                   "must be > 0 or null");
+  findings.require(actor.clip_ratio_high.value_or(1) > 0, key + "clip_ratio_high",
+                   "must be > 0 or null");
+  findings.require(actor.clip_ratio_c > 1, key + "clip_ratio_c",
+                   "The lower bound of the clip_ratio_c for dual-clip PPO should be greater than "
+                   "1.0");
+  findings.require(std::isfinite(actor.entropy_coeff), key + "entropy_coeff", "must be finite");
+  findings.require(actor.ppo_epochs >= 1, key + "ppo_epochs", "must be a positive integer");
 }
 
-void check_optimizer(const OptimConfig& optim, Report& report) {
+void check_optimizer(const OptimConfig& optim, Findings& findings) {
   const std::string key = "actor_rollout_ref.actor.optim.";
   const std::vector<std::string> styles = {"constant", "linear", "cosine", "inverse-square-root"};
-  report.require(optim.optimizer == "adam", key + "optimizer",
-                 "optimizer " + optim.optimizer + " is not built; must be adam");
-  report.require(contains(styles, optim.lr_decay_style), key + "lr_decay_style",
-                 "must be one of " + join(styles));
-  report.require(std::isfinite(optim.lr) && optim.lr >= 0, key + "lr", "must be >= 0");
-  report.require(optim.min_lr >= 0 && optim.min_lr <= optim.lr, key + "min_lr",
-                 "must be between 0 and lr");
-  report.require(optim.lr_warmup_init >= 0 && optim.lr_warmup_init <= optim.lr,
-                 key + "lr_warmup_init", "must be between 0 and lr");
-  report.require(optim.lr_warmup_steps_ratio >= 0 && optim.lr_warmup_steps_ratio <= 1,
-                 key + "lr_warmup_steps_ratio", "must be between 0 and 1");
-  report.require(optim.lr_decay_steps.value_or(1) >= 1, key + "lr_decay_steps",
-                 "must be a positive integer or null");
-  report.require(optim.weight_decay >= 0, key + "weight_decay", "must be >= 0");
-  report.require(std::isfinite(optim.clip_grad) && optim.clip_grad >= 0, key + "clip_grad",
-                 "must be >= 0 (0 switches clipping off)");
+  findings.require(optim.optimizer == "adam", key + "optimizer",
+                   "optimizer " + optim.optimizer + " is not built; must be adam");
+  findings.require(contains(styles, optim.lr_decay_style), key + "lr_decay_style",
+                   "must be one of " + join(styles));
+  findings.require(std::isfinite(optim.lr) && optim.lr >= 0, key + "lr", "must be >= 0");
+  findings.require(optim.min_lr >= 0 && optim.min_lr <= optim.lr, key + "min_lr",
+                   "must be between 0 and lr");
+  findings.require(optim.lr_warmup_init >= 0 && optim.lr_warmup_init <= optim.lr,
+                   key + "lr_warmup_init", "must be between 0 and lr");
+  findings.require(optim.lr_warmup_steps_ratio >= 0 && optim.lr_warmup_steps_ratio <= 1,
+                   key + "lr_warmup_steps_ratio", "must be between 0 and 1");
+  findings.require(optim.lr_decay_steps.value_or(1) >= 1, key + "lr_decay_steps",
+                   "must be a positive integer or null");
+  findings.require(optim.weight_decay >= 0, key + "weight_decay", "must be >= 0");
+  findings.require(std::isfinite(optim.clip_grad) && optim.clip_grad >= 0, key + "clip_grad",
+                   "must be >= 0 (0 switches clipping off)");
   const auto beta_ok = [](double beta) { return beta >= 0 && beta < 1; };
-  report.require(optim.betas.size() == 2 && beta_ok(optim.betas[0]) && beta_ok(optim.betas[1]),
-                 key + "betas", "must be two numbers in [0, 1)");
+  findings.require(optim.betas.size() == 2 && beta_ok(optim.betas[0]) && beta_ok(optim.betas[1]),
+                   key + "betas", "must be two numbers in [0, 1)");
 }
 
 }  // namespace
 
-void check_algorithm(const TrainConfig& config, Report& report) {
+void check_algorithm(const TrainConfig& config, Findings& findings) {
   const ActorConfig& actor = config.actor_rollout_ref.actor;
-  check_estimator(config.algorithm, actor.megatron.dynamic_context_parallel, report);
-  check_kl(config, report);
-  check_policy_loss(actor, report);
-  check_optimizer(actor.optim, report);
+  check_estimator(config.algorithm, actor.megatron.dynamic_context_parallel, findings);
+  check_kl(config, findings);
+  check_policy_loss(actor, findings);
+  check_optimizer(actor.optim, findings);
   if (config.algorithm.adv_estimator == "grpo" && config.actor_rollout_ref.rollout.n == 1) {
-    report.warn(
+    findings.warn(
         "GRPO with actor_rollout_ref.rollout.n = 1: a group of one has no baseline, so the "
         "advantage is the reward itself");
   }

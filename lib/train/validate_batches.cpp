@@ -44,27 +44,27 @@ std::vector<PassKeys> passes(const TrainConfig& config) {
 
 /// verl: exactly one of the two sizes without use_dynamic_bsz. Under DCP neither shapes anything,
 /// so none is demanded.
-void check_micro_batch_sizes(const PassKeys& pass, Report& report) {
+void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
   const std::string both = pass.block + pass.micro + " and " + pass.block + pass.micro_per_gpu;
   if (pass.size_per_gpu && *pass.size_per_gpu < 1) {
-    report.add(pass.block + pass.micro_per_gpu, "must be a positive integer or null");
+    findings.add(pass.block + pass.micro_per_gpu, "must be a positive integer or null");
   }
   if (pass.use_dynamic_bsz) return;
   if (pass.global_size && pass.size_per_gpu) {
-    report.add_text("You have set both " + both + "; remove " +
-                    report.about(pass.block + pass.micro) + ", which is deprecated");
+    findings.add_text("You have set both " + both + "; remove " +
+                      findings.about(pass.block + pass.micro) + ", which is deprecated");
   } else if (pass.global_size) {
-    report.add(pass.block + pass.micro,
-               "the global micro-batch size is deprecated and not read; "
-               "set " +
-                   pass.block + pass.micro_per_gpu);
+    findings.add(pass.block + pass.micro,
+                 "the global micro-batch size is deprecated and not read; "
+                 "set " +
+                     pass.block + pass.micro_per_gpu);
   } else if (!pass.size_per_gpu && !pass.megatron->dynamic_context_parallel) {
-    report.add_text("Please set at least one of " + both + " (or " + pass.block + pass.dynamic +
-                    "=True)");
+    findings.add_text("Please set at least one of " + both + " (or " + pass.block + pass.dynamic +
+                      "=True)");
   }
 }
 
-void check_longest(const TrainConfig& config, const PassKeys& pass, Report& report) {
+void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& findings) {
   const int64_t longest = longest_sequence(config);
   const int64_t prompt = longest - std::max(config.data.max_response_length,
                                             config.actor_rollout_ref.rollout.response_length);
@@ -80,82 +80,85 @@ void check_longest(const TrainConfig& config, const PassKeys& pass, Report& repo
     if (!is_positive_int(pass.megatron->max_seqlen_per_dp_cp_rank)) return;
     const int64_t limit = *pass.megatron->max_seqlen_per_dp_cp_rank.get_if<int64_t>();
     if (longest <= sizes->pool() * limit) return;
-    report.add_text(keys + ": a sequence of that length needs at least " +
-                    text((longest + limit - 1) / limit) +
-                    " ranks with max_seqlen_per_dp_cp_rank = " + text(limit) +
-                    ", but the DPxCP group only has " + text(sizes->pool()) + " ranks (" +
-                    text(sizes->pool() * limit) + " tokens); " + fits(sizes->pool() * limit) +
-                    ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length");
+    findings.add_text(keys + ": a sequence of that length needs at least " +
+                      text((longest + limit - 1) / limit) +
+                      " ranks with max_seqlen_per_dp_cp_rank = " + text(limit) +
+                      ", but the DPxCP group only has " + text(sizes->pool()) + " ranks (" +
+                      text(sizes->pool() * limit) + " tokens); " + fits(sizes->pool() * limit) +
+                      ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length");
     return;
   }
   if (!pass.use_dynamic_bsz || pass.token_budget < 1) return;
   const int64_t capacity = pass.token_budget * pass.megatron->context_parallel_size;
   if (longest <= capacity) return;
-  report.add_text("max_token_len must be greater than the sequence length: " + keys + ", but " +
-                  report.about(pass.block + pass.budget) + " x context_parallel_size " +
-                  text(pass.megatron->context_parallel_size) + " = " + text(capacity) + "; " +
-                  fits(capacity));
+  findings.add_text("max_token_len must be greater than the sequence length: " + keys + ", but " +
+                    findings.about(pass.block + pass.budget) + " x context_parallel_size " +
+                    text(pass.megatron->context_parallel_size) + " = " + text(capacity) + "; " +
+                    fits(capacity));
 }
 
-void check_step_sizes(const TrainConfig& config, Report& report) {
+void check_step_sizes(const TrainConfig& config, Findings& findings) {
   const ActorConfig& actor = config.actor_rollout_ref.actor;
   const int64_t train = config.data.train_batch_size;
   const int64_t mini = actor.ppo_mini_batch_size;
   const std::string mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size";
   const std::string n_key = "actor_rollout_ref.rollout.n";
   const int64_t n = config.actor_rollout_ref.rollout.n;
-  report.require(train >= 1, "data.train_batch_size", "must be a positive integer");
-  report.require(mini >= 1, mini_key, "must be a positive integer");
-  report.require(n >= 1, n_key, "must be a positive integer");
-  report.require(actor.rollout_n == n, "actor_rollout_ref.actor.rollout_n",
-                 "must equal " + report.about(n_key));
+  findings.require(train >= 1, "data.train_batch_size", "must be a positive integer");
+  findings.require(mini >= 1, mini_key, "must be a positive integer");
+  findings.require(n >= 1, n_key, "must be a positive integer");
+  findings.require(actor.rollout_n == n, "actor_rollout_ref.actor.rollout_n",
+                   "must equal " + findings.about(n_key));
   if (train < 1 || mini < 1 || n < 1) return;
   if (train < mini) {
-    report.add("data.train_batch_size", "train_batch_size must be >= " + report.about(mini_key));
+    findings.add("data.train_batch_size",
+                 "train_batch_size must be >= " + findings.about(mini_key));
   } else if (train % mini != 0) {
-    report.add(mini_key, "must divide " + report.about("data.train_batch_size"));
+    findings.add(mini_key, "must divide " + findings.about("data.train_batch_size"));
   }
   const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
   if (actor.use_dynamic_bsz || !actor.ppo_micro_batch_size_per_gpu || !sizes) return;
   const int64_t minimal = sizes->dp() * *actor.ppo_micro_batch_size_per_gpu;
   if (minimal < 1 || train * n % minimal == 0) return;
-  report.add_text("real_train_batch_size (" + text(train * n) + " = " +
-                  report.about("data.train_batch_size") + " x " + report.about(n_key) +
-                  ") must be divisible by minimal possible batch size (" + text(minimal) +
-                  " = data-parallel size " + text(sizes->dp()) + " x " +
-                  report.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") + ")");
+  findings.add_text("real_train_batch_size (" + text(train * n) + " = " +
+                    findings.about("data.train_batch_size") + " x " + findings.about(n_key) +
+                    ") must be divisible by minimal possible batch size (" + text(minimal) +
+                    " = data-parallel size " + text(sizes->dp()) + " x " +
+                    findings.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") + ")");
 }
 
 }  // namespace
 
-void check_batches(const TrainConfig& config, Report& report) {
+void check_batches(const TrainConfig& config, Findings& findings) {
   const DataConfig& data = config.data;
-  report.require(data.max_prompt_length >= 1, "data.max_prompt_length",
-                 "must be a positive integer");
-  report.require(data.max_response_length >= 1, "data.max_response_length",
-                 "must be a positive integer");
-  report.require(data.max_token_len_per_gpu.value_or(1) >= 1, "data.max_token_len_per_gpu",
-                 "must be a positive integer or null");
-  check_step_sizes(config, report);
+  findings.require(data.max_prompt_length >= 1, "data.max_prompt_length",
+                   "must be a positive integer");
+  findings.require(data.max_response_length >= 1, "data.max_response_length",
+                   "must be a positive integer");
+  findings.require(data.max_token_len_per_gpu.value_or(1) >= 1, "data.max_token_len_per_gpu",
+                   "must be a positive integer or null");
+  check_step_sizes(config, findings);
 
-  const size_t before = report.problems().size();
+  const size_t before = findings.problems().size();
   for (const PassKeys& pass : passes(config)) {
-    check_micro_batch_sizes(pass, report);
-    report.require(pass.token_budget >= 1, pass.block + pass.budget, "must be a positive integer");
+    check_micro_batch_sizes(pass, findings);
+    findings.require(pass.token_budget >= 1, pass.block + pass.budget,
+                     "must be a positive integer");
   }
   // Passes that follow the actor say the same; one line is enough.
-  const bool sizes_ok = report.problems().size() == before;
+  const bool sizes_ok = findings.problems().size() == before;
   if (sizes_ok && data.max_prompt_length >= 1 && data.max_response_length >= 1) {
     for (const PassKeys& pass : passes(config)) {
-      const size_t so_far = report.problems().size();
-      check_longest(config, pass, report);
-      if (report.problems().size() > so_far) break;
+      const size_t so_far = findings.problems().size();
+      check_longest(config, pass, findings);
+      if (findings.problems().size() > so_far) break;
     }
   }
   const ActorConfig& actor = config.actor_rollout_ref.actor;
-  report.require(actor.use_dynamic_bsz == config.actor_rollout_ref.rollout.log_prob_use_dynamic_bsz,
-                 "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
-                 "must equal " + report.about("actor_rollout_ref.actor.use_dynamic_bsz"));
+  findings.require(
+      actor.use_dynamic_bsz == config.actor_rollout_ref.rollout.log_prob_use_dynamic_bsz,
+      "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
+      "must equal " + findings.about("actor_rollout_ref.actor.use_dynamic_bsz"));
 }
 
 }  // namespace verlcpp::train

@@ -7,26 +7,26 @@
 
 #include "parallel/topology.h"
 #include "train/train_config.h"
-#include "train/validate_report.h"
+#include "train/validate_findings.h"
 
-// The parts of validate(), each adding what it finds to the report.
+// The parts of validate(), each adding what is wrong to the findings.
 
 namespace verlcpp::train {
 
 /// Parallel sizes, devices and dtypes.
-void check_layout(const TrainConfig& config, Report& report);
+void check_layout(const TrainConfig& config, Findings& findings);
 /// The preconditions of dynamic context parallelism, actor and reference alike, and the features
 /// that no layout of this build runs (padding, value models, FP8, ...).
-void check_dynamic_cp(const TrainConfig& config, Report& report);
-void check_features(const TrainConfig& config, Report& report);
+void check_dynamic_cp(const TrainConfig& config, Findings& findings);
+void check_features(const TrainConfig& config, Findings& findings);
 /// Batch sizes, micro-batches, token budgets, the longest sequence.
-void check_batches(const TrainConfig& config, Report& report);
+void check_batches(const TrainConfig& config, Findings& findings);
 /// Estimator, losses, KL, optimizer.
-void check_algorithm(const TrainConfig& config, Report& report);
+void check_algorithm(const TrainConfig& config, Findings& findings);
 /// Rollout, trainer and checkpoint settings.
-void check_run(const TrainConfig& config, Report& report);
+void check_run(const TrainConfig& config, Findings& findings);
 /// The model folder and the data files exist, and the model is one we run.
-void check_files(const TrainConfig& config, Report& report);
+void check_files(const TrainConfig& config, Findings& findings);
 
 /// A positive int; not a bool, float or string.
 bool is_positive_int(const config::Node& node);
@@ -41,12 +41,13 @@ struct Role {
 std::vector<Role> roles(const TrainConfig& config);
 /// True when the reference only inherits the actor's value of `field` in the Megatron block, so
 /// that one line about the actor says it all.
-bool inherited(const Report& report, const Role& role, const std::string& field);
+bool inherited(const Findings& findings, const Role& role, const std::string& field);
 
 /// max_seqlen_per_dp_cp_rank and DPxCP with verl's messages; shared with --plan.
-void check_dcp_limit(Report& report, const std::string& megatron_key, const config::Node& limit);
-void check_dcp_pool(Report& report, const std::string& megatron_key, int64_t pool);
-void check_min_cp(Report& report, const std::string& megatron_key, const config::Node& min_cp,
+void check_dcp_limit(Findings& findings, const std::string& megatron_key,
+                     const config::Node& limit);
+void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t pool);
+void check_min_cp(Findings& findings, const std::string& megatron_key, const config::Node& min_cp,
                   int64_t pool);
 
 }  // namespace verlcpp::train

@@ -23,30 +23,30 @@ bool switched_on(const config::Node* node) {
   return value == nullptr || *value;
 }
 
-void check_router_replay(const Role& role, Report& report) {
+void check_router_replay(const Role& role, Findings& findings) {
   const MegatronConfig& m = *role.megatron;
   const std::string key = role.key + ".router_replay.mode";
   const std::string& mode = m.router_replay.mode;
-  if (mode == "disabled" || inherited(report, role, "router_replay.mode")) return;
+  if (mode == "disabled" || inherited(findings, role, "router_replay.mode")) return;
   if (mode != "R2" && mode != "R3") {
-    report.add(key, "Invalid router_replay mode: " + mode + "; must be disabled, R2 or R3");
+    findings.add(key, "Invalid router_replay mode: " + mode + "; must be disabled, R2 or R3");
     return;
   }
   if (m.dynamic_context_parallel && switched_on(transformer_override(m, "moe_router_fusion"))) {
-    report.add(role.key + "." + kOverride + ".moe_router_fusion",
-               "Dynamic CP router replay requires moe_router_fusion=False");
+    findings.add(role.key + "." + kOverride + ".moe_router_fusion",
+                 "Dynamic CP router replay requires moe_router_fusion=False");
   }
-  report.add(key,
-             "router replay needs a mixture-of-experts model, which this build does not run; "
-             "must be disabled");
+  findings.add(key,
+               "router replay needs a mixture-of-experts model, which this build does not run; "
+               "must be disabled");
 }
 
 /// What neither static nor dynamic CP runs here; verl refuses these with dynamic CP only.
-void check_megatron_features(const Role& role, Report& report) {
+void check_megatron_features(const Role& role, Findings& findings) {
   const MegatronConfig& m = *role.megatron;
   const std::string subject = m.dynamic_context_parallel ? "Dynamic CP" : "this build";
   const auto require = [&](bool ok, const std::string& field, const std::string& text) {
-    if (!ok && !inherited(report, role, field)) report.add(role.key + "." + field, text);
+    if (!ok && !inherited(findings, role, field)) findings.add(role.key + "." + field, text);
   };
   require(m.use_remove_padding, "use_remove_padding",
           subject + " requires use_remove_padding=True");
@@ -57,70 +57,72 @@ void check_megatron_features(const Role& role, Report& report) {
           subject + " does not support virtual pipeline parallelism; must be null or 1");
   require(!switched_on(transformer_override(m, "fp8")), std::string(kOverride) + ".fp8",
           subject + " does not support FP8; must be null or False");
-  check_router_replay(role, report);
+  check_router_replay(role, findings);
 }
 
 }  // namespace
 
-void check_dcp_limit(Report& report, const std::string& megatron_key, const config::Node& limit) {
+void check_dcp_limit(Findings& findings, const std::string& megatron_key,
+                     const config::Node& limit) {
   if (is_positive_int(limit)) return;
-  report.add(megatron_key + ".max_seqlen_per_dp_cp_rank",
-             "max_seqlen_per_dp_cp_rank must be a positive integer when dynamic_context_parallel "
-             "is enabled");
+  findings.add(megatron_key + ".max_seqlen_per_dp_cp_rank",
+               "max_seqlen_per_dp_cp_rank must be a positive integer when dynamic_context_parallel "
+               "is enabled");
 }
 
-void check_dcp_pool(Report& report, const std::string& megatron_key, int64_t pool) {
+void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t pool) {
   if (pool >= 2 && pool % 2 == 0) return;
-  report.add(megatron_key + ".dynamic_context_parallel",
-             "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
-             "DPxCP=" +
-                 std::to_string(pool) + ".");
+  findings.add(
+      megatron_key + ".dynamic_context_parallel",
+      "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
+      "DPxCP=" +
+          std::to_string(pool) + ".");
 }
 
-void check_min_cp(Report& report, const std::string& megatron_key, const config::Node& min_cp,
+void check_min_cp(Findings& findings, const std::string& megatron_key, const config::Node& min_cp,
                   int64_t pool) {
   if (min_cp.is_null()) return;
   if (is_positive_int(min_cp) && *min_cp.get_if<int64_t>() <= pool) return;
-  report.add(megatron_key + "." + kOverride + ".min_dynamic_context_parallel_size",
-             "min_dynamic_context_parallel_size must be a positive integer of at most the DPxCP "
-             "world size " +
-                 std::to_string(pool));
+  findings.add(megatron_key + "." + kOverride + ".min_dynamic_context_parallel_size",
+               "min_dynamic_context_parallel_size must be a positive integer of at most the DPxCP "
+               "world size " +
+                   std::to_string(pool));
 }
 
-void check_dynamic_cp(const TrainConfig& config, Report& report) {
+void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
   const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
   for (const Role& role : roles(config)) {
     const MegatronConfig& m = *role.megatron;
     if (!m.dynamic_context_parallel) continue;
-    if (!inherited(report, role, "max_seqlen_per_dp_cp_rank") ||
+    if (!inherited(findings, role, "max_seqlen_per_dp_cp_rank") ||
         !config.actor_rollout_ref.actor.megatron.dynamic_context_parallel) {
-      check_dcp_limit(report, role.key, m.max_seqlen_per_dp_cp_rank);
+      check_dcp_limit(findings, role.key, m.max_seqlen_per_dp_cp_rank);
     }
     if (!sizes) continue;
-    if (!inherited(report, role, "dynamic_context_parallel")) {
-      check_dcp_pool(report, role.key, sizes->pool());
+    if (!inherited(findings, role, "dynamic_context_parallel")) {
+      check_dcp_pool(findings, role.key, sizes->pool());
     }
     const config::Node* min_cp = transformer_override(m, "min_dynamic_context_parallel_size");
     if (min_cp != nullptr &&
-        !inherited(report, role, std::string(kOverride) + ".min_dynamic_context_parallel_size")) {
-      check_min_cp(report, role.key, *min_cp, sizes->pool());
+        !inherited(findings, role, std::string(kOverride) + ".min_dynamic_context_parallel_size")) {
+      check_min_cp(findings, role.key, *min_cp, sizes->pool());
     }
   }
 }
 
-void check_features(const TrainConfig& config, Report& report) {
+void check_features(const TrainConfig& config, Findings& findings) {
   const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
   const std::string subject = dynamic ? "Dynamic CP" : "this build";
-  for (const Role& role : roles(config)) check_megatron_features(role, report);
-  report.require(config.actor_rollout_ref.model.use_remove_padding,
-                 "actor_rollout_ref.model.use_remove_padding",
-                 subject + " requires use_remove_padding=True");
-  report.require(!config.distillation.enabled, "distillation.enabled",
-                 subject + " does not support distillation; must be False");
-  report.require(!config.critic.enable.value_or(false), "critic.enable",
-                 subject +
-                     " currently supports language models only, no value model; must be "
-                     "null or False");
+  for (const Role& role : roles(config)) check_megatron_features(role, findings);
+  findings.require(config.actor_rollout_ref.model.use_remove_padding,
+                   "actor_rollout_ref.model.use_remove_padding",
+                   subject + " requires use_remove_padding=True");
+  findings.require(!config.distillation.enabled, "distillation.enabled",
+                   subject + " does not support distillation; must be False");
+  findings.require(!config.critic.enable.value_or(false), "critic.enable",
+                   subject +
+                       " currently supports language models only, no value model; must be "
+                       "null or False");
 }
 
 }  // namespace verlcpp::train

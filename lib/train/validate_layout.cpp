@@ -10,10 +10,10 @@ namespace {
 // Above any cluster; keeps the product of the three sizes inside 64 bits.
 constexpr int64_t kMaxAxis = 1 << 20;
 
-void check_device_and_dtype(const TrainConfig& config, Report& report) {
+void check_device_and_dtype(const TrainConfig& config, Findings& findings) {
   const std::string& device = config.trainer.device;
   const bool known_device = device == "cpu" || device == "cuda";
-  report.require(known_device, "trainer.device", "must be cpu or cuda");
+  findings.require(known_device, "trainer.device", "must be cpu or cuda");
   const std::vector<std::string> wanted =
       device == "cuda" ? std::vector<std::string>{"bfloat16", "float16", "float32", "float64"}
                        : std::vector<std::string>{"float32", "float64"};
@@ -22,39 +22,39 @@ void check_device_and_dtype(const TrainConfig& config, Report& report) {
     const std::string& dtype = role.megatron->dtype;
     if (!known_device || contains(wanted, dtype)) continue;
     const bool half = dtype == "bfloat16" || dtype == "float16";
-    report.add(role.key + ".dtype",
-               "dtype " + dtype + " not supported" +
-                   (half ? " with trainer.device=cpu (it needs trainer.device=cuda)" : "") +
-                   "; must be one of " + join(wanted));
+    findings.add(role.key + ".dtype",
+                 "dtype " + dtype + " not supported" +
+                     (half ? " with trainer.device=cpu (it needs trainer.device=cuda)" : "") +
+                     "; must be one of " + join(wanted));
   }
 }
 
-void check_model_parallel(const Role& role, Report& report) {
+void check_model_parallel(const Role& role, Findings& findings) {
   const MegatronConfig& m = *role.megatron;
   const auto only_one = [&](const std::string& field, int64_t value, const std::string& what) {
-    if (value == 1 || inherited(report, role, field)) return;
-    report.add(role.key + "." + field, value < 1
-                                           ? "must be a positive integer"
-                                           : field + "=" + std::to_string(value) + ": " + what +
-                                                 " is not built; 1 is what this build runs");
+    if (value == 1 || inherited(findings, role, field)) return;
+    findings.add(role.key + "." + field, value < 1
+                                             ? "must be a positive integer"
+                                             : field + "=" + std::to_string(value) + ": " + what +
+                                                   " is not built; 1 is what this build runs");
   };
   only_one("tensor_model_parallel_size", m.tensor_model_parallel_size, "tensor parallelism");
   only_one("pipeline_model_parallel_size", m.pipeline_model_parallel_size, "pipeline parallelism");
-  if (m.context_parallel_size < 1 && !inherited(report, role, "context_parallel_size")) {
-    report.add(role.key + ".context_parallel_size", "must be a positive integer");
+  if (m.context_parallel_size < 1 && !inherited(findings, role, "context_parallel_size")) {
+    findings.add(role.key + ".context_parallel_size", "must be a positive integer");
   }
 }
 
 /// One engine runs both roles, so they share one layout.
-void check_reference_layout(const TrainConfig& config, Report& report) {
+void check_reference_layout(const TrainConfig& config, Findings& findings) {
   if (!config.uses_reference()) return;
   const MegatronConfig& actor = config.actor_rollout_ref.actor.megatron;
   const MegatronConfig& ref = config.actor_rollout_ref.ref.megatron;
   const auto same = [&](bool equal, const std::string& field, const std::string& why) {
     if (equal) return;
-    report.add("actor_rollout_ref.ref.megatron." + field,
-               "must equal the actor's (" +
-                   report.about("actor_rollout_ref.actor.megatron." + field) + "): " + why);
+    findings.add("actor_rollout_ref.ref.megatron." + field,
+                 "must equal the actor's (" +
+                     findings.about("actor_rollout_ref.actor.megatron." + field) + "): " + why);
   };
   same(actor.context_parallel_size == ref.context_parallel_size, "context_parallel_size",
        "the reference runs in the actor's layout");
@@ -65,32 +65,32 @@ void check_reference_layout(const TrainConfig& config, Report& report) {
 
 }  // namespace
 
-void check_layout(const TrainConfig& config, Report& report) {
-  report.require(config.model_engine == "megatron", "model_engine",
-                 "only megatron is built; must be megatron");
-  report.require(config.actor_rollout_ref.actor.strategy == "megatron",
-                 "actor_rollout_ref.actor.strategy", "must be megatron");
-  report.require(config.actor_rollout_ref.ref.strategy == "megatron",
-                 "actor_rollout_ref.ref.strategy", "must be megatron");
-  check_device_and_dtype(config, report);
+void check_layout(const TrainConfig& config, Findings& findings) {
+  findings.require(config.model_engine == "megatron", "model_engine",
+                   "only megatron is built; must be megatron");
+  findings.require(config.actor_rollout_ref.actor.strategy == "megatron",
+                   "actor_rollout_ref.actor.strategy", "must be megatron");
+  findings.require(config.actor_rollout_ref.ref.strategy == "megatron",
+                   "actor_rollout_ref.ref.strategy", "must be megatron");
+  check_device_and_dtype(config, findings);
 
   const TrainerConfig& trainer = config.trainer;
   const auto size = [&](int64_t value, const std::string& key) {
-    report.require(value >= 1 && value <= kMaxAxis, key, "must be a positive integer");
+    findings.require(value >= 1 && value <= kMaxAxis, key, "must be a positive integer");
   };
   size(trainer.nnodes, "trainer.nnodes");
   size(trainer.n_gpus_per_node, "trainer.n_gpus_per_node");
   size(trainer.ranks_per_gpu, "trainer.ranks_per_gpu");
-  for (const Role& role : roles(config)) check_model_parallel(role, report);
-  check_reference_layout(config, report);
+  for (const Role& role : roles(config)) check_model_parallel(role, findings);
+  check_reference_layout(config, findings);
 
   const MegatronConfig& m = config.actor_rollout_ref.actor.megatron;
   const int64_t model = m.tensor_model_parallel_size * m.pipeline_model_parallel_size;
   const int64_t world = config.world_size();
   if (world < 1 || model < 1 || m.context_parallel_size < 1 || axis_sizes(config)) return;
-  report.add_text(
-      "n_gpus (" + std::to_string(world) + " = " + report.about("trainer.nnodes") + " x " +
-      report.about("trainer.n_gpus_per_node") + " x " + report.about("trainer.ranks_per_gpu") +
+  findings.add_text(
+      "n_gpus (" + std::to_string(world) + " = " + findings.about("trainer.nnodes") + " x " +
+      findings.about("trainer.n_gpus_per_node") + " x " + findings.about("trainer.ranks_per_gpu") +
       ") must be divisible by model_parallel_size (" + std::to_string(model) +
       ") times context_parallel_size (" + std::to_string(m.context_parallel_size) + ")");
 }

@@ -16,45 +16,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_sampling(const RolloutConfig& rollout, Report& report) {
+void check_sampling(const RolloutConfig& rollout, Findings& findings) {
   const std::string key = "actor_rollout_ref.rollout.";
-  report.require(std::isfinite(rollout.temperature) && rollout.temperature > 0, key + "temperature",
-                 "must be > 0 (do_sample=False decodes greedily)");
-  report.require(rollout.top_p > 0 && rollout.top_p <= 1, key + "top_p", "must be in (0, 1]");
-  report.require(rollout.top_k == -1 || rollout.top_k >= 1, key + "top_k",
-                 "must be -1 (all tokens) or a positive integer");
-  report.require(rollout.max_num_seqs >= 1, key + "max_num_seqs", "must be a positive integer");
-  report.require(rollout.prompt_length >= 1, key + "prompt_length", "must be a positive integer");
-  report.require(rollout.response_length >= 1, key + "response_length",
-                 "must be a positive integer");
+  findings.require(std::isfinite(rollout.temperature) && rollout.temperature > 0,
+                   key + "temperature", "must be > 0 (do_sample=False decodes greedily)");
+  findings.require(rollout.top_p > 0 && rollout.top_p <= 1, key + "top_p", "must be in (0, 1]");
+  findings.require(rollout.top_k == -1 || rollout.top_k >= 1, key + "top_k",
+                   "must be -1 (all tokens) or a positive integer");
+  findings.require(rollout.max_num_seqs >= 1, key + "max_num_seqs", "must be a positive integer");
+  findings.require(rollout.prompt_length >= 1, key + "prompt_length", "must be a positive integer");
+  findings.require(rollout.response_length >= 1, key + "response_length",
+                   "must be a positive integer");
 }
 
-void check_rollout(const RolloutConfig& rollout, Report& report) {
+void check_rollout(const RolloutConfig& rollout, Findings& findings) {
   const std::string key = "actor_rollout_ref.rollout.";
   const std::vector<std::string> names = {"native", "vllm", "sglang", "hf", "trtllm", "replay"};
-  report.require(contains(names, rollout.name), key + "name",
-                 "must be one of " + join(names) +
-                     " (all but replay run the built-in engine; replay reads replay_path)");
-  report.require(rollout.mode != "sync", key + "mode",
-                 "rollout mode sync has been removed; must be async");
+  findings.require(contains(names, rollout.name), key + "name",
+                   "must be one of " + join(names) +
+                       " (all but replay run the built-in engine; replay reads replay_path)");
+  findings.require(rollout.mode != "sync", key + "mode",
+                   "rollout mode sync has been removed; must be async");
   if (rollout.name == "replay" && !rollout.replay_path) {
-    report.add(key + "replay_path", "rollout.name=replay needs a file of recorded trajectories");
+    findings.add(key + "replay_path", "rollout.name=replay needs a file of recorded trajectories");
   }
-  check_sampling(rollout, report);
+  check_sampling(rollout, findings);
 }
 
-void check_resume(const TrainerConfig& trainer, Report& report) {
+void check_resume(const TrainerConfig& trainer, Findings& findings) {
   const std::vector<std::string> modes = {"auto", "disable", "resume_path"};
-  report.require(contains(modes, trainer.resume_mode), "trainer.resume_mode",
-                 "must be one of " + join(modes));
+  findings.require(contains(modes, trainer.resume_mode), "trainer.resume_mode",
+                   "must be one of " + join(modes));
   if (trainer.resume_mode != "resume_path") return;
   if (trainer.resume_from_path.value_or("").find("global_step_") == std::string::npos) {
-    report.add("trainer.resume_from_path",
-               "resume_mode=resume_path needs a folder named global_step_N");
+    findings.add("trainer.resume_from_path",
+                 "resume_mode=resume_path needs a folder named global_step_N");
   }
 }
 
-void check_loggers(const TrainerConfig& trainer, Report& report) {
+void check_loggers(const TrainerConfig& trainer, Findings& findings) {
   const std::vector<std::string> built = {"console", "file"};
   const std::vector<std::string> verl = {"wandb",   "mlflow",  "swanlab",     "vemlp_wandb",
                                          "clearml", "trackio", "tensorboard", "rl_insight"};
@@ -64,33 +64,33 @@ void check_loggers(const TrainerConfig& trainer, Report& report) {
     if (contains(verl, name)) {
       ignored.push_back(name);
     } else {
-      report.add("trainer.logger", name + " is not supported; must be among " + join(built));
+      findings.add("trainer.logger", name + " is not supported; must be among " + join(built));
     }
   }
   if (ignored.empty()) return;
-  report.warn(report.about("trainer.logger") + ": " + join(ignored) +
-              (ignored.size() == 1 ? " is" : " are") + " not built; " + join(built) +
-              " are the loggers that write");
+  findings.warn(findings.about("trainer.logger") + ": " + join(ignored) +
+                (ignored.size() == 1 ? " is" : " are") + " not built; " + join(built) +
+                " are the loggers that write");
 }
 
-void check_trainer(const TrainConfig& config, Report& report) {
+void check_trainer(const TrainConfig& config, Findings& findings) {
   const TrainerConfig& trainer = config.trainer;
-  report.require(trainer.total_epochs >= 1, "trainer.total_epochs", "must be a positive integer");
-  report.require(trainer.total_training_steps.value_or(1) >= 1, "trainer.total_training_steps",
-                 "must be a positive integer or null");
-  report.require(trainer.max_actor_ckpt_to_keep.value_or(1) >= 1, "trainer.max_actor_ckpt_to_keep",
-                 "must be a positive integer or null");
-  check_resume(trainer, report);
-  check_loggers(trainer, report);
+  findings.require(trainer.total_epochs >= 1, "trainer.total_epochs", "must be a positive integer");
+  findings.require(trainer.total_training_steps.value_or(1) >= 1, "trainer.total_training_steps",
+                   "must be a positive integer or null");
+  findings.require(trainer.max_actor_ckpt_to_keep.value_or(1) >= 1,
+                   "trainer.max_actor_ckpt_to_keep", "must be a positive integer or null");
+  check_resume(trainer, findings);
+  check_loggers(trainer, findings);
   const std::vector<std::string> truncations = {"error", "left", "right", "middle"};
-  report.require(contains(truncations, config.data.truncation), "data.truncation",
-                 "must be one of " + join(truncations));
+  findings.require(contains(truncations, config.data.truncation), "data.truncation",
+                   "must be one of " + join(truncations));
   const std::vector<std::string> contents = {"model", "optimizer", "extra", "hf_model"};
   const CheckpointConfig& checkpoint = config.actor_rollout_ref.actor.checkpoint;
   const auto known = [&](const std::vector<std::string>& names, const std::string& field) {
     for (const std::string& name : names) {
-      report.require(contains(contents, name), "actor_rollout_ref.actor.checkpoint." + field,
-                     name + " is not a part of a checkpoint; must be among " + join(contents));
+      findings.require(contains(contents, name), "actor_rollout_ref.actor.checkpoint." + field,
+                       name + " is not a part of a checkpoint; must be among " + join(contents));
     }
   };
   known(checkpoint.save_contents, "save_contents");
@@ -102,59 +102,59 @@ bool is_multimodal(const std::string& json) {
   return parsed.is_object() && parsed.contains("vision_config");
 }
 
-void check_model(const TrainConfig& config, Report& report) {
+void check_model(const TrainConfig& config, Findings& findings) {
   const std::string key = "actor_rollout_ref.model.path";
   const fs::path folder = config.actor_rollout_ref.model.path;
   const fs::path file = folder / "config.json";
   std::ifstream in(file);
   if (!in || !fs::is_regular_file(file)) {
-    report.add(key, std::string(fs::is_directory(folder) ? "no config.json in this folder"
-                                                         : "no such folder") +
-                        "; must be a Hugging Face model folder with a config.json");
+    findings.add(key, std::string(fs::is_directory(folder) ? "no config.json in this folder"
+                                                           : "no such folder") +
+                          "; must be a Hugging Face model folder with a config.json");
     return;
   }
   const std::string json((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (is_multimodal(json)) {
     const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
-    report.add(key, std::string(dynamic ? "Dynamic CP" : "this build") +
-                        " currently supports language models only; config.json has a "
-                        "vision_config");
+    findings.add(key, std::string(dynamic ? "Dynamic CP" : "this build") +
+                          " currently supports language models only; config.json has a "
+                          "vision_config");
     return;
   }
   try {
     const model::ModelConfig model = model::parse_model_config(json, file.string());
     const int64_t longest = longest_sequence(config);
     if (model.max_positions > 0 && longest > model.max_positions) {
-      report.add_text("data.max_prompt_length + data.max_response_length = " +
-                      std::to_string(longest) + " tokens, but the model (" + report.about(key) +
-                      ") has max_position_embeddings = " + std::to_string(model.max_positions));
+      findings.add_text("data.max_prompt_length + data.max_response_length = " +
+                        std::to_string(longest) + " tokens, but the model (" + findings.about(key) +
+                        ") has max_position_embeddings = " + std::to_string(model.max_positions));
     }
   } catch (const Error& e) {
-    report.add(key, e.what());
+    findings.add(key, e.what());
   }
 }
 
 }  // namespace
 
-void check_run(const TrainConfig& config, Report& report) {
-  check_rollout(config.actor_rollout_ref.rollout, report);
-  check_trainer(config, report);
+void check_run(const TrainConfig& config, Findings& findings) {
+  check_rollout(config.actor_rollout_ref.rollout, findings);
+  check_trainer(config, findings);
 }
 
-void check_files(const TrainConfig& config, Report& report) {
-  check_model(config, report);
+void check_files(const TrainConfig& config, Findings& findings) {
+  check_model(config, findings);
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   if (rollout.name == "replay") {
     if (rollout.replay_path && !fs::is_regular_file(*rollout.replay_path)) {
-      report.add("actor_rollout_ref.rollout.replay_path", "no such file");
+      findings.add("actor_rollout_ref.rollout.replay_path", "no such file");
     }
     return;
   }
   if (config.data.train_files.empty()) {
-    report.add("data.train_files", "must name at least one file of prompts");
+    findings.add("data.train_files", "must name at least one file of prompts");
   }
   for (const std::string& file : config.data.train_files) {
-    report.require(fs::is_regular_file(file), "data.train_files", file + ": no such file");
+    findings.require(fs::is_regular_file(file), "data.train_files", file + ": no such file");
   }
 }
 

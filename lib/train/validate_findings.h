@@ -8,9 +8,9 @@
 namespace verlcpp::train {
 
 /// Collects everything that is wrong with a configuration, so that one run shows it all.
-class Report {
+class Findings {
  public:
-  explicit Report(const config::Node& tree) : tree_(tree) {}
+  explicit Findings(const config::Node& tree) : tree_(tree) {}
 
   /// "key = value (origin)"; "key (missing)" when the tree has none.
   std::string about(const std::string& key) const;

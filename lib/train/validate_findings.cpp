@@ -1,4 +1,4 @@
-#include "train/validate_report.h"
+#include "train/validate_findings.h"
 
 #include <algorithm>
 
@@ -6,17 +6,17 @@
 
 namespace verlcpp::train {
 
-std::string Report::about(const std::string& key) const {
+std::string Findings::about(const std::string& key) const {
   const config::Node* node = tree_.find(key);
   if (node == nullptr) return key + " (missing)";
   return key + " = " + config::to_inline(*node) + " (" + node->origin().text + ")";
 }
 
-void Report::add(const std::string& key, const std::string& text) {
+void Findings::add(const std::string& key, const std::string& text) {
   problems_.push_back(about(key) + ": " + text);
 }
 
-void Report::finish() const {
+void Findings::finish() const {
   if (problems_.empty()) return;
   const bool one = problems_.size() == 1;
   std::string message = "the configuration has " + std::to_string(problems_.size()) +

@@ -1,0 +1,126 @@
+#include "app/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "base/error.h"
+#include "config/embedded.h"
+#include "config/tree.h"
+
+namespace verlcpp::app {
+namespace {
+
+constexpr const char* kVersion =
+    "verlcpp-train " VERLCPP_VERSION
+    "\nscheduler: default_dynamic_cp, the DefaultDynamicCPScheduler of Megatron-Core #5154 "
+    "(d2e7ec5b)";
+
+constexpr const char* kFooter =
+    "Everything else is an override in Hydra's grammar:\n"
+    "  a.b=value  change    +a.b=value  add    ++a.b=value  add or change    ~a.b  delete\n"
+    "Exit codes: 0 done, 1 a bug, 2 configuration or data, 3 the machine, 75 stopped after a save.";
+
+void define(CLI::App& cli, Options& options, std::string& cfg, std::string& format, bool& version) {
+  cli.footer(kFooter);
+  cli.add_option("--config-dir", options.config_dir, "folder searched before the primary tree");
+  cli.add_option("--config-path", options.config_path, "folder instead of the embedded tree");
+  cli.add_option("--config-name", options.config_name, "primary file, with or without .yaml")
+      ->capture_default_str();
+  auto* print = cli.add_option("--cfg", cfg, "print the composed configuration and stop (job)")
+                    ->check(CLI::IsMember({"job"}));
+  cli.add_flag("--resolve", options.resolve, "with --cfg: interpolations replaced by their values")
+      ->needs(print);
+  auto* dry = cli.add_flag("--dry-run", options.dry_run,
+                           "check everything, print layout, memory and schedule, and stop");
+  auto* plan = cli.add_option("--plan", options.plan_file,
+                              "print the schedule of the lengths in this JSON array and stop");
+  cli.add_option("--format", format, "with --plan: text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->needs(plan);
+  plan->excludes(print)->excludes(dry);
+  dry->excludes(print);
+  cli.add_flag("-m,--multirun", options.multirun, "sweep over lists of values");
+  cli.add_flag("--version", version, "print the version and stop");
+  cli.add_option("overrides", options.overrides, "overrides, in order; the last one wins");
+  cli.allow_extras();
+}
+
+/// Flags the parser did not know.
+void refuse_unknown(const CLI::App& cli) {
+  const std::vector<std::string> extras = cli.remaining();
+  if (extras.empty()) return;
+  std::vector<std::string> known;
+  for (const CLI::Option* option : cli.get_options()) {
+    if (!option->get_positional()) known.push_back(option->get_name());
+  }
+  const std::string flag = extras.front().substr(0, extras.front().find('='));
+  const std::string near = config::nearest_name(flag, known);
+  throw ConfigError("unknown flag " + flag + (near.empty() ? "" : "; did you mean " + near + "?") +
+                    " (see --help)");
+}
+
+/// A user's folder. Its label never looks like the shipped tree's.
+config::SearchPath user_folder(const std::string& path) {
+  config::SearchPath folder = config::folder(path);
+  if (path == "conf" || path.starts_with("conf/")) folder.label = "./" + path;
+  return folder;
+}
+
+/// Files of `folder` that equal the embedded ones are left to the embedded tree, which is searched
+/// next: running on the project's own conf/ is then no different from running without it.
+config::SearchPath unless_shipped(config::SearchPath folder) {
+  folder.read = [read = folder.read, shipped = config::embedded()](const std::string& file) {
+    std::optional<std::string> text = read(file);
+    if (text && text == shipped.read(file)) text.reset();
+    return text;
+  };
+  return folder;
+}
+
+}  // namespace
+
+ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
+  ParsedCommandLine parsed;
+  std::string cfg, format = "text";
+  bool version = false;
+  CLI::App cli("Reinforcement learning post-training of language models.", "verlcpp-train");
+  define(cli, parsed.options, cfg, format, version);
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.text = cli.help();
+    return parsed;
+  } catch (const CLI::ParseError& e) {
+    throw ConfigError(std::string(e.what()) + " (see --help)");
+  }
+  refuse_unknown(cli);
+  if (version) parsed.text = kVersion;
+  parsed.options.print_config = cfg == "job";
+  parsed.options.json = format == "json";
+  return parsed;
+}
+
+std::vector<config::SearchPath> search_path(const Options& options) {
+  std::vector<config::SearchPath> path;
+  if (!options.config_dir.empty()) {
+    if (!std::filesystem::is_directory(options.config_dir)) {
+      throw ConfigError("--config-dir " + options.config_dir + ": no such folder");
+    }
+    path.push_back(user_folder(options.config_dir));
+  }
+  const std::string& primary = options.config_path;
+  if (!primary.empty()) {
+    const bool verls_own = primary == "config" || primary == "./config";
+    if (std::filesystem::is_directory(primary)) {
+      path.push_back(user_folder(primary));
+    } else if (!verls_own) {
+      throw ConfigError("--config-path " + primary +
+                        ": no such folder (config means the embedded tree)");
+    }
+  }
+  if (!path.empty()) path.back() = unless_shipped(path.back());
+  path.push_back(config::embedded());
+  return path;
+}
+
+}  // namespace verlcpp::app

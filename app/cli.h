@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/compose.h"
+
+namespace verlcpp::app {
+
+/// What the command line asks for.
+struct Options {
+  std::string config_dir;   // searched before the primary tree
+  std::string config_path;  // instead of the embedded tree
+  std::string config_name = "ppo_trainer";
+  bool print_config = false;  // --cfg job
+  bool resolve = false;
+  bool dry_run = false;
+  std::string plan_file;
+  bool json = false;  // --format json
+  bool multirun = false;
+  std::vector<std::string> overrides;
+};
+
+/// Options, or the text that --help or --version prints. ConfigError for a command line that does
+/// not parse; an unknown flag comes with the nearest one.
+struct ParsedCommandLine {
+  Options options;
+  std::optional<std::string> text;
+};
+ParsedCommandLine parse_command_line(int argc, const char* const* argv);
+
+/// --config-dir, then --config-path, then the embedded tree. verl's --config-path=config without
+/// such a folder means the embedded tree. ConfigError for any other folder that is not there.
+std::vector<config::SearchPath> search_path(const Options& options);
+
+}  // namespace verlcpp::app

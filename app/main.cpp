@@ -1,0 +1,82 @@
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "app/cli.h"
+#include "app/launch.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "config/compose.h"
+#include "train/banner.h"
+#include "train/dry_run.h"
+#include "train/plan_lengths.h"
+#include "train/train_config.h"
+#include "train/validate.h"
+
+namespace verlcpp::app {
+namespace {
+
+void print(const std::string& text) {
+  std::cout << text;
+  if (!text.ends_with('\n')) std::cout << '\n';
+  std::cout.flush();
+}
+
+using Clock = std::chrono::steady_clock;
+
+int train_or_dry_run(const Options& options, config::Node& tree, Clock::time_point start) {
+  const train::TrainConfig config = train::bind_train_config(tree);
+  for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
+  log::info(train::kChecksPassed);
+  for (const std::string& line : train::banner(config, tree)) log::info(line);
+  for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
+  if (!options.dry_run) return run_training(config, tree, start);
+  print(train::dry_run_report(config));
+  return 0;
+}
+
+int run(const Options& options, Clock::time_point start) {
+  if (options.multirun) {
+    throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
+  }
+  const config::Composed composed = config::compose({.search_path = search_path(options),
+                                                     .config_name = options.config_name,
+                                                     .overrides = options.overrides});
+  if (options.print_config && !options.resolve) {
+    print(config::to_yaml(composed.tree));
+    return 0;
+  }
+  config::Node tree = config::resolve(composed.tree);
+  train::apply_token_budget(tree);
+  if (options.print_config) {
+    print(config::to_yaml(tree));
+    return 0;
+  }
+  if (!options.plan_file.empty()) {
+    const auto format = options.json ? train::PlanFormat::kJson : train::PlanFormat::kText;
+    print(train::plan_report(tree, options.plan_file, format));
+    return 0;
+  }
+  return train_or_dry_run(options, tree, start);
+}
+
+}  // namespace
+}  // namespace verlcpp::app
+
+int main(int argc, char** argv) {
+  using namespace verlcpp;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    const app::ParsedCommandLine parsed = app::parse_command_line(argc, argv);
+    if (!parsed.text) return app::run(parsed.options, start);
+    app::print(*parsed.text);
+    return 0;
+  } catch (const Error& e) {
+    log::error(e.what());
+    return e.exit_code();
+  } catch (const std::exception& e) {
+    log::error(std::string("internal error, please report it: ") + e.what());
+    return 1;
+  }
+}

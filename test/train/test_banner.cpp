@@ -1,0 +1,131 @@
+#include "base/error.h"
+#include "model/model_config.h"
+#include "model/parameters.h"
+#include "setup.h"
+#include "support/catch.h"
+#include "train/banner.h"
+#include "train/dry_run.h"
+#include "train/memory_plan.h"
+
+using namespace verlcpp;
+using namespace verlcpp::train;
+using Catch::Matchers::Contains;
+using test::configured;
+using test::valid_dynamic_run;
+using test::valid_run;
+
+namespace {
+
+const std::string kActor = "actor_rollout_ref.actor.";
+const std::string kLimit = kActor + "megatron.max_seqlen_per_dp_cp_rank";
+
+std::string banner_text(const test::Configured& c) {
+  std::string text;
+  for (const std::string& line : banner(c.config, c.tree)) text += line + "\n";
+  return text;
+}
+
+std::vector<std::string> warnings(const std::vector<std::string>& more) {
+  const test::Configured c = configured(valid_dynamic_run(), more);
+  return budget_warnings(c.config, c.tree);
+}
+
+}  // namespace
+
+TEST_CASE("the banner states layout, budget and mini-batch arithmetic in numbers") {
+  const std::string text =
+      banner_text(configured(valid_run(), {"data.max_token_len_per_gpu=4096"}));
+  CHECK_THAT(text,
+             Contains("world 8 = nnodes 1 x n_gpus_per_node 8 x ranks_per_gpu 1 on cpu; TP 1, "
+                      "PP 1, CP 4, DP 2; DPxCP pool 8"));
+  CHECK_THAT(text, Contains("token budget: 4096 tokens per rank"));
+  CHECK_THAT(text, Contains("x context_parallel_size 4 = 16384 tokens per pack"));
+  CHECK_THAT(text, Contains("static CP, 1 samples each"));
+  CHECK_THAT(text,
+             Contains("8 prompts x n 4 = 32 responses a step; mini-batch 4 prompts x n 4 = 16 "
+                      "responses; 2 mini-batches x 1 epochs = 2 updates a step"));
+}
+
+TEST_CASE("the banner states the dynamic CP limit") {
+  const std::string text = banner_text(configured(valid_dynamic_run()));
+  CHECK_THAT(text, Contains("dynamic CP, limit 128 tokens per rank"));
+  CHECK_THAT(text, Contains("longest sequence 128 x 8 = 1024 tokens"));
+  CHECK_THAT(text, Contains("prompt + response can reach 256"));
+  CHECK_THAT(text, !Contains("token budget"));
+}
+
+TEST_CASE("warnings about the limit against the per-GPU budget") {
+  SECTION("none without a stated budget, and none when they agree") {
+    CHECK(warnings({}).empty());
+    CHECK(warnings({"data.max_token_len_per_gpu=128"}).empty());
+    CHECK(warnings({kActor + "use_dynamic_bsz=True", kActor + "ppo_max_token_len_per_gpu=128"})
+              .empty());
+  }
+  SECTION("different") {
+    const auto lines = warnings({"data.max_token_len_per_gpu=100"});
+    REQUIRE(lines.size() == 1);
+    CHECK_THAT(lines[0], Contains(kLimit + " = 128") &&
+                             Contains("differs from the per-GPU token budget") && Contains("100"));
+  }
+  SECTION("the documented mistake: the whole packed budget") {
+    const auto lines = warnings({kActor + "ppo_max_token_len_per_gpu=32"});
+    REQUIRE(lines.size() == 1);
+    CHECK_THAT(lines[0], Contains("equals the whole packed budget") &&
+                             Contains("the documented mistake") && Contains("set it to 32"));
+  }
+}
+
+TEST_CASE("memory of one rank by hand") {
+  const test::Configured c = configured(valid_dynamic_run(), {kActor + "use_kl_loss=True"});
+  const model::ModelConfig m = model::read_model_config(c.config.actor_rollout_ref.model.path);
+  const MemoryPlan plan = memory_plan(m, c.config);
+  const int64_t numel = model::ParameterLayout(m, 8).numel();
+  CHECK(plan.parameters == m.parameter_count());
+  CHECK(plan.weights == numel * 4);
+  CHECK(plan.gradient == numel * 4);
+  CHECK(plan.optimizer == numel * 8);
+  CHECK(plan.reference == numel * 4);
+  CHECK(plan.tokens_per_rank == 128 + 2 * 4);  // limit and the alignment of CP 4
+  CHECK(plan.logits == plan.tokens_per_rank * 100 * 4);
+  // 32 responses over 8 ranks; 2 layers, K and V, 2 heads of 10, 256 positions.
+  CHECK(plan.kv_cache == 4 * 256 * 2 * 2 * 2 * 10 * 4);
+  // Layer: 4 x 32 + 2, 2 x 40 + 2 x 20 + 4, QK norm 40 + 20 + 4 + 2, 3 x 27; two layers, and the
+  // final norm's 2 x 32 + 1.
+  CHECK(plan.activations == plan.tokens_per_rank * (2 * (130 + 124 + 66 + 81) + 65) * 4);
+  CHECK(plan.total() == numel * 20 + plan.logits + plan.activations);
+
+  SECTION("no reference without a KL term; float64 doubles") {
+    const test::Configured d = configured(valid_dynamic_run(), {kActor + "megatron.dtype=float64"});
+    CHECK(memory_plan(m, d.config).reference == 0);
+    CHECK(memory_plan(m, d.config).weights == numel * 8);
+  }
+  SECTION("half precision keeps gradient and moments in float32, and a master copy") {
+    const test::Configured d =
+        configured(valid_dynamic_run(), {kActor + "megatron.dtype=bfloat16"});
+    CHECK(memory_plan(m, d.config).weights == numel * 2);
+    CHECK(memory_plan(m, d.config).gradient == numel * 4);
+    CHECK(memory_plan(m, d.config).optimizer == numel * 12);
+  }
+}
+
+TEST_CASE("bytes for people") {
+  CHECK(human_bytes(17) == "17 B");
+  CHECK(human_bytes(1536) == "1.50 KiB");
+  CHECK(human_bytes(int64_t{3} << 30) == "3.00 GiB");
+  CHECK(human_bytes(int64_t{5000} << 40) == "5000.00 TiB");
+}
+
+TEST_CASE("lengths spread evenly reach from short to the longest") {
+  CHECK(spread_lengths(4, 100) == std::vector<int64_t>{25, 50, 75, 100});
+  CHECK(spread_lengths(4, 4) == std::vector<int64_t>{2, 2, 3, 4});
+}
+
+TEST_CASE("the dry run lists every rank and both schedules") {
+  const std::string text = dry_run_report(configured(valid_dynamic_run()).config);
+  CHECK_THAT(text, Contains("rank  dp  cp\n   0   0   0\n") && Contains("   7   1   3\n"));
+  CHECK_THAT(text, Contains("Qwen3ForCausalLM"));
+  // 16 sequences of 256 on 8 ranks of 128: four at a time, each on a group of two.
+  CHECK_THAT(text, Contains("16 sequences, 4 micro-batches, 4096 tokens") &&
+                       Contains("CP groups 16 of size 2"));
+  CHECK_THAT(text, Contains("lengths spread evenly: 16 sequences"));
+}

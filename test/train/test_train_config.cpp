@@ -1,0 +1,105 @@
+#include <cstdlib>
+
+#include "base/error.h"
+#include "config/bind.h"
+#include "setup.h"
+#include "support/catch.h"
+#include "train/train_config.h"
+
+using namespace verlcpp;
+using namespace verlcpp::train;
+using test::configured;
+using test::valid_run;
+
+namespace {
+
+const std::string kActorBudget = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
+const std::string kRefBudget = "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu";
+const std::string kRolloutBudget = "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu";
+
+struct Budgets {
+  int64_t actor, ref, rollout;
+  bool operator==(const Budgets&) const = default;
+};
+
+Budgets budgets(const std::vector<std::string>& overrides) {
+  const test::Configured c = configured(valid_run(), overrides);
+  const ActorRolloutRefConfig& config = c.config.actor_rollout_ref;
+  const auto in_tree = [&](const std::string& key) { return *c.tree.find(key)->get_if<int64_t>(); };
+  const Budgets bound{config.actor.ppo_max_token_len_per_gpu,
+                      config.ref.log_prob_max_token_len_per_gpu,
+                      config.rollout.log_prob_max_token_len_per_gpu};
+  CHECK(bound == Budgets{in_tree(kActorBudget), in_tree(kRefBudget), in_tree(kRolloutBudget)});
+  return bound;
+}
+
+}  // namespace
+
+TEST_CASE("a budget nobody set follows data.max_token_len_per_gpu, in structs and tree") {
+  CHECK(budgets({}) == Budgets{16384, 16384, 16384});
+  CHECK(budgets({"data.max_token_len_per_gpu=4096"}) == Budgets{4096, 4096, 4096});
+  SECTION("the reference and the rollout follow an actor that was set") {
+    CHECK(budgets({"data.max_token_len_per_gpu=4096", kActorBudget + "=8192"}) ==
+          Budgets{8192, 8192, 8192});
+  }
+  SECTION("one that was set keeps its value, the others are fed") {
+    CHECK(budgets({kRefBudget + "=1000", "data.max_token_len_per_gpu=4096"}) ==
+          Budgets{4096, 1000, 4096});
+    CHECK(budgets({kRolloutBudget + "=16384", "data.max_token_len_per_gpu=4096"}) ==
+          Budgets{4096, 4096, 16384});
+  }
+}
+
+TEST_CASE("the fed budget carries the origin of the value that fed it") {
+  const test::Configured c = configured(valid_run(), {"data.max_token_len_per_gpu=4096"});
+  CHECK(c.tree.find(kActorBudget)->origin().text ==
+        c.tree.find("data.max_token_len_per_gpu")->origin().text);
+  CHECK_FALSE(is_shipped(c.tree.find(kActorBudget)->origin()));
+}
+
+TEST_CASE("shipped origins") {
+  CHECK(is_shipped({"conf/actor/actor.yaml:3"}));
+  CHECK(is_shipped({"default"}));
+  CHECK_FALSE(is_shipped({"override 3"}));
+  CHECK_FALSE(is_shipped({"./conf/actor/actor.yaml:3"}));
+  CHECK_FALSE(is_shipped({"configs/run.yaml:1"}));
+}
+
+TEST_CASE("every default binds to a struct field and every field has a default") {
+  const test::Configured c = configured(valid_run());
+  for (const std::string& key : config::key_list<TrainConfig>()) {
+    INFO(key);
+    CHECK(c.tree.find(key) != nullptr);
+  }
+}
+
+TEST_CASE("a wrong type is refused with key, value and origin") {
+  CHECK_THROWS_WITH(
+      configured(valid_run(), {"data.train_batch_size=many"}),
+      Catch::Matchers::Contains("data.train_batch_size") && Catch::Matchers::Contains("many"));
+}
+
+TEST_CASE("dcp settings") {
+  CHECK_FALSE(dcp_settings(configured(valid_run()).config.actor_rollout_ref.actor.megatron));
+  const auto settings = [](const std::vector<std::string>& more) {
+    return dcp_settings(
+        configured(test::valid_dynamic_run(), more).config.actor_rollout_ref.actor.megatron);
+  };
+  REQUIRE(settings({}).has_value());
+  CHECK(settings({})->max_seqlen_per_rank == 128);
+  CHECK(settings({})->min_cp == 1);
+  CHECK(settings({"+actor_rollout_ref.actor.megatron.override_transformer_config.min_dynamic_"
+                  "context_parallel_size=2"})
+            ->min_cp == 2);
+}
+
+TEST_CASE("the home folder") {
+  const char* home = std::getenv("HOME");
+  REQUIRE(home != nullptr);
+  CHECK(expand_user("~") == home);
+  CHECK(expand_user("~/a/b") == std::string(home) + "/a/b");
+  CHECK(expand_user("~other/a") == "~other/a");
+  CHECK(expand_user("/a/~/b") == "/a/~/b");
+  CHECK(configured(valid_run(), {"actor_rollout_ref.model.path=~/m"})
+            .config.actor_rollout_ref.model.path == std::string(home) + "/m");
+}

@@ -1,0 +1,380 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "setup.h"
+#include "support/catch.h"
+#include "train/validate.h"
+
+using namespace verlcpp;
+using Catch::Matchers::Contains;
+using test::configured;
+using test::valid_dynamic_run;
+using test::valid_run;
+
+namespace {
+
+const std::string kA = "actor_rollout_ref.";
+const std::string kMegatron = kA + "actor.megatron.";
+const std::string kLimitMessage =
+    "max_seqlen_per_dp_cp_rank must be a positive integer when dynamic_context_parallel is enabled";
+
+std::string failure(const std::vector<std::string>& base, const std::vector<std::string>& more) {
+  const test::Configured c = configured(base, more);
+  try {
+    train::validate(c.config, c.tree);
+  } catch (const ConfigError& e) {
+    CHECK(e.exit_code() == 2);
+    return e.what();
+  }
+  return "valid";
+}
+
+std::vector<std::string> warnings(const std::vector<std::string>& more) {
+  const test::Configured c = configured(valid_run(), more);
+  return train::validate(c.config, c.tree);
+}
+
+struct Bad {
+  std::vector<std::string> overrides;
+  std::string key, message;  // both must be in the report, and it is the only problem
+};
+
+void check_table(const std::vector<std::string>& base, const std::vector<Bad>& table) {
+  for (const Bad& bad : table) {
+    INFO(bad.overrides.front() << " ... " << bad.overrides.back());
+    const std::string message = failure(base, bad.overrides);
+    CHECK_THAT(message, Contains(bad.key) && Contains(bad.message));
+    CHECK_THAT(message, Contains("the configuration has 1 problem:"));
+  }
+}
+
+/// A model folder with the text of a config.json, removed at the end.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const std::string& json)
+      : path_(std::filesystem::temp_directory_path() /
+              ("verlcpp_validate_" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(path_);
+    std::ofstream(path_ / "config.json") << json;
+  }
+  ~ModelFolder() { std::filesystem::remove_all(path_); }
+  ModelFolder(const ModelFolder&) = delete;
+  ModelFolder& operator=(const ModelFolder&) = delete;
+  std::string override_text() const { return kA + "model.path='" + path_.string() + "'"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("valid configurations pass without a warning") {
+  CHECK(warnings({}).empty());
+  CHECK(failure(valid_dynamic_run(), {}) == "valid");
+  CHECK(failure(valid_dynamic_run(), {kA + "actor.use_kl_loss=True"}) == "valid");
+  CHECK(failure(valid_run(), {kA + "actor.use_dynamic_bsz=True"}) == "valid");
+  CHECK(failure(valid_run(), {kMegatron + "dtype=float64", kA + "ref.megatron.dtype=float64"}) ==
+        "valid");
+}
+
+TEST_CASE("max_seqlen_per_dp_cp_rank must be a positive int, actor and reference alike") {
+  for (const std::string value : {"null", "0", "-1", "True", "'4096'", "4096.0"}) {
+    INFO(value);
+    const std::string actor =
+        failure(valid_dynamic_run(), {kMegatron + "max_seqlen_per_dp_cp_rank=" + value});
+    CHECK_THAT(actor, Contains(kMegatron + "max_seqlen_per_dp_cp_rank = "));
+    CHECK_THAT(actor, Contains("(override 22): " + kLimitMessage));
+    // The reference inherits the value; one line says it.
+    CHECK_THAT(actor, Contains("the configuration has 1 problem:"));
+    const std::string ref =
+        failure(valid_dynamic_run(), {kA + "ref.megatron.max_seqlen_per_dp_cp_rank=" + value});
+    CHECK_THAT(ref, Contains(kA + "ref.megatron.max_seqlen_per_dp_cp_rank = "));
+    CHECK_THAT(ref, Contains(kLimitMessage) && Contains("the configuration has 1 problem:"));
+  }
+  SECTION("without dynamic CP the value is not looked at") {
+    CHECK(failure(valid_run(), {kMegatron + "max_seqlen_per_dp_cp_rank='x'"}) == "valid");
+  }
+  SECTION("a reference of its own with dynamic CP") {
+    CHECK_THAT(failure(valid_run(), {kA + "ref.megatron.dynamic_context_parallel=True"}),
+               Contains(kA + "ref.megatron.max_seqlen_per_dp_cp_rank") && Contains(kLimitMessage));
+  }
+}
+
+TEST_CASE("the DPxCP world must be even and at least two") {
+  const auto world = [](int gpus) {
+    return failure(
+        valid_dynamic_run(),
+        {"trainer.n_gpus_per_node=" + std::to_string(gpus), kMegatron + "context_parallel_size=1",
+         "data.train_batch_size=42", kA + "actor.ppo_mini_batch_size=42", kA + "rollout.n=3",
+         kMegatron + "max_seqlen_per_dp_cp_rank=256"});
+  };
+  for (const int good : {2, 6, 14}) CHECK(world(good) == "valid");
+  for (const int bad : {1, 3, 7}) {
+    CHECK_THAT(world(bad),
+               Contains("Dynamic CP requires the DPxCP world size to be an even integer of at "
+                        "least two, got DPxCP=" +
+                        std::to_string(bad) + "."));
+  }
+}
+
+TEST_CASE("dynamic CP preconditions, one message each") {
+  const std::string overrides = "+" + kMegatron + "override_transformer_config.";
+  check_table(valid_dynamic_run(),
+              {{{kA + "model.use_remove_padding=False"},
+                kA + "model.use_remove_padding = False",
+                "Dynamic CP requires use_remove_padding=True"},
+               {{kMegatron + "use_remove_padding=False"},
+                kMegatron + "use_remove_padding = False",
+                "Dynamic CP requires use_remove_padding=True"},
+               {{kMegatron + "pad_to_length=True"},
+                kMegatron + "pad_to_length",
+                "Dynamic CP does not support pad_to_length"},
+               {{"critic.enable=True"},
+                "critic.enable",
+                "Dynamic CP currently supports language models only"},
+               {{"algorithm.adv_estimator=gae"},
+                "algorithm.adv_estimator",
+                "Dynamic CP currently supports language models only"},
+               {{overrides + "fp8=hybrid"},
+                kMegatron + "override_transformer_config.fp8",
+                "Dynamic CP does not support FP8"},
+               {{kMegatron + "virtual_pipeline_model_parallel_size=2"},
+                kMegatron + "virtual_pipeline_model_parallel_size",
+                "Dynamic CP does not support virtual pipeline parallelism"},
+               {{"distillation.enabled=True"},
+                "distillation.enabled",
+                "Dynamic CP does not support distillation"},
+               {{kMegatron + "router_replay.mode=R4"},
+                kMegatron + "router_replay.mode",
+                "Invalid router_replay mode: R4"},
+               {{kMegatron + "router_replay.mode=R2"},
+                kMegatron + "router_replay.mode",
+                "router replay needs a mixture-of-experts model"},
+               {{overrides + "min_dynamic_context_parallel_size=16"},
+                "min_dynamic_context_parallel_size = 16",
+                "of at most the DPxCP world size 8"},
+               {{overrides + "min_dynamic_context_parallel_size=0"},
+                "min_dynamic_context_parallel_size = 0",
+                "must be a positive integer"},
+               {{kA + "actor.use_kl_loss=True", kA + "ref.megatron.dynamic_context_parallel=False"},
+                kA + "ref.megatron.dynamic_context_parallel",
+                "consistently on every colocated engine"}});
+  SECTION("fp8 false or null is no fp8") {
+    CHECK(failure(valid_dynamic_run(), {overrides + "fp8=False"}) == "valid");
+    CHECK(failure(valid_dynamic_run(), {overrides + "fp8=null"}) == "valid");
+  }
+  SECTION("router replay with router fusion") {
+    CHECK_THAT(failure(valid_dynamic_run(),
+                       {kMegatron + "router_replay.mode=R3", overrides + "moe_router_fusion=True"}),
+               Contains("Dynamic CP router replay requires moe_router_fusion=False"));
+  }
+}
+
+TEST_CASE("a sequence the pool cannot hold is refused with the longest response that fits") {
+  const std::string message = failure(valid_dynamic_run(), {"data.max_response_length=2000"});
+  CHECK_THAT(message,
+             Contains("data.max_prompt_length + data.max_response_length = 64 + 2000 = 2064"));
+  CHECK_THAT(message, Contains("needs at least 17 ranks") && Contains("only has 8 ranks"));
+  CHECK_THAT(message, Contains("the longest response that fits is 960"));
+  CHECK_THAT(message, Contains("Increase max_seqlen_per_dp_cp_rank"));
+  SECTION("the exact limit fits the pool") {
+    CHECK_THAT(failure(valid_dynamic_run(), {"data.max_response_length=960"}),
+               Contains("1 problem:") && Contains("max_position_embeddings = 512"));
+    CHECK(failure(valid_dynamic_run(), {kMegatron + "max_seqlen_per_dp_cp_rank=32"}) == "valid");
+    CHECK_THAT(failure(valid_dynamic_run(), {kMegatron + "max_seqlen_per_dp_cp_rank=31"}),
+               Contains("the longest response that fits is 184"));
+    CHECK_THAT(failure(valid_dynamic_run(), {kMegatron + "max_seqlen_per_dp_cp_rank=8"}),
+               Contains("no response fits after a prompt of 64"));
+  }
+  SECTION("static CP: the packed budget") {
+    const std::vector<std::string> budget = {kA + "actor.use_dynamic_bsz=True",
+                                             "data.max_token_len_per_gpu=63"};
+    CHECK_THAT(failure(valid_run(), budget),
+               Contains("max_token_len must be greater than the sequence length") &&
+                   Contains("= 252") && Contains("the longest response that fits is 188"));
+    CHECK(failure(valid_run(), {budget[0], "data.max_token_len_per_gpu=64"}) == "valid");
+  }
+}
+
+TEST_CASE("layout, devices and dtypes") {
+  check_table(
+      valid_run(),
+      {{{"trainer.device=tpu"}, "trainer.device = ", "must be cpu or cuda"},
+       {{kMegatron + "dtype=bfloat16"},
+        kMegatron + "dtype",
+        "dtype bfloat16 not supported with trainer.device=cpu (it needs trainer.device=cuda); must "
+        "be one of float32, float64"},
+       {{kMegatron + "dtype=int8"},
+        kMegatron + "dtype",
+        "dtype int8 not supported; must be one of"},
+       {{kA + "actor.use_kl_loss=True", kA + "ref.megatron.dtype=float64"},
+        kA + "ref.megatron.dtype",
+        "the reference runs in the actor's dtype"},
+       {{kA + "actor.use_kl_loss=True", kA + "ref.megatron.context_parallel_size=2"},
+        kA + "ref.megatron.context_parallel_size",
+        "the reference runs in the actor's layout"},
+       {{kMegatron + "tensor_model_parallel_size=2"},
+        kMegatron + "tensor_model_parallel_size",
+        "tensor_model_parallel_size=2: tensor parallelism is not built; 1 is what this build runs"},
+       {{kMegatron + "pipeline_model_parallel_size=2"},
+        kMegatron + "pipeline_model_parallel_size",
+        "pipeline_model_parallel_size=2: pipeline parallelism is not built"},
+       {{kMegatron + "context_parallel_size=0"},
+        kMegatron + "context_parallel_size",
+        "must be a positive integer"},
+       {{"trainer.nnodes=0"}, "trainer.nnodes = 0", "must be a positive integer"},
+       {{kMegatron + "context_parallel_size=3"},
+        "n_gpus (8",
+        "must be divisible by model_parallel_size (1) times context_parallel_size (3)"},
+       {{kA + "actor.strategy=fsdp"}, kA + "actor.strategy", "must be megatron"}});
+}
+
+TEST_CASE("batch arithmetic") {
+  check_table(
+      valid_run(),
+      {{{"data.train_batch_size=2"}, "data.train_batch_size = 2", "train_batch_size must be >="},
+       {{kA + "actor.ppo_mini_batch_size=3"}, kA + "actor.ppo_mini_batch_size = 3", "must divide"},
+       {{kA + "actor.ppo_mini_batch_size=0"},
+        kA + "actor.ppo_mini_batch_size = 0",
+        "must be a positive integer"},
+       {{kA + "actor.ppo_micro_batch_size_per_gpu=3"},
+        "real_train_batch_size (32",
+        "must be divisible by minimal possible batch size (6"},
+       {{kA + "actor.ppo_micro_batch_size=4"},
+        kA + "actor.ppo_micro_batch_size",
+        "You have set both " + kA + "actor.ppo_micro_batch_size and"},
+       {{kA + "actor.ppo_micro_batch_size_per_gpu=null"},
+        kA + "actor.ppo_micro_batch_size_per_gpu",
+        "Please set at least one of"},
+       {{kA + "rollout.log_prob_micro_batch_size_per_gpu=null"},
+        kA + "rollout.log_prob_micro_batch_size_per_gpu",
+        "Please set at least one of"},
+       {{kA + "actor.use_kl_loss=True", kA + "ref.log_prob_micro_batch_size_per_gpu=null"},
+        kA + "ref.log_prob_micro_batch_size_per_gpu",
+        "Please set at least one of"},
+       {{kA + "actor.use_dynamic_bsz=True", kA + "rollout.log_prob_use_dynamic_bsz=False"},
+        kA + "rollout.log_prob_use_dynamic_bsz",
+        "must equal " + kA + "actor.use_dynamic_bsz"},
+       {{"data.max_token_len_per_gpu=4096", kA + "ref.log_prob_max_token_len_per_gpu=1",
+         kA + "rollout.log_prob_max_token_len_per_gpu=0"},
+        kA + "rollout.log_prob_max_token_len_per_gpu = 0",
+        "must be a positive integer"},
+       {{"data.max_prompt_length=0"}, "data.max_prompt_length = 0", "must be a positive integer"}});
+  SECTION("dynamic CP needs no micro-batch size") {
+    CHECK(failure(valid_dynamic_run(), {kA + "actor.ppo_micro_batch_size_per_gpu=null"}) ==
+          "valid");
+  }
+}
+
+TEST_CASE("algorithm and optimizer") {
+  const std::string actor = kA + "actor.";
+  check_table(
+      valid_run(),
+      {{{"algorithm.adv_estimator=gae"}, "algorithm.adv_estimator", "this build runs grpo"},
+       {{"algorithm.adv_estimator=rloo"},
+        "algorithm.adv_estimator",
+        "advantage estimator rloo is not built; this build runs grpo"},
+       {{"algorithm.adv_estimator=grop"},
+        "algorithm.adv_estimator",
+        "Unknown advantage estimator: grop"},
+       {{actor + "policy_loss.loss_mode=clip-cov"},
+        actor + "policy_loss.loss_mode",
+        "Unsupported loss mode: clip-cov. Supported modes are: [vanilla, gspo"},
+       {{actor + "policy_loss.loss_mode=gspo"},
+        actor + "policy_loss.loss_mode",
+        "loss mode gspo is not built; this build runs vanilla"},
+       {{actor + "loss_agg_mode=mean"}, actor + "loss_agg_mode", "Invalid loss_agg_mode: mean"},
+       {{actor + "kl_loss_type=k9"}, actor + "kl_loss_type", "k9"},
+       {{"algorithm.kl_penalty=full"}, "algorithm.kl_penalty", "full"},
+       {{"algorithm.kl_ctrl.type=pid"}, "algorithm.kl_ctrl.type", "must be fixed or adaptive"},
+       {{"algorithm.kl_ctrl.type=adaptive", "algorithm.kl_ctrl.horizon=0"},
+        "algorithm.kl_ctrl.horizon",
+        "horizon must be larger than 0"},
+       {{actor + "clip_ratio_c=1"}, actor + "clip_ratio_c", "should be greater than 1.0"},
+       {{actor + "clip_ratio_low=0"}, actor + "clip_ratio_low", "must be > 0"},
+       {{actor + "ppo_epochs=0"}, actor + "ppo_epochs", "must be a positive integer"},
+       {{actor + "optim.optimizer=muon"}, actor + "optim.optimizer", "must be adam"},
+       {{actor + "optim.lr=-1e-6"}, actor + "optim.lr", "must be >= 0"},
+       {{actor + "optim.lr_decay_style=WSD"},
+        actor + "optim.lr_decay_style",
+        "must be one of constant, linear, cosine, inverse-square-root"},
+       {{actor + "optim.betas=[0.9,1.0]"}, actor + "optim.betas", "must be two numbers in [0, 1)"},
+       {{actor + "optim.min_lr=1"}, actor + "optim.min_lr", "must be between 0 and lr"}});
+}
+
+TEST_CASE("rollout and trainer") {
+  const std::string rollout = kA + "rollout.";
+  check_table(
+      valid_run(),
+      {{{rollout + "name=tgi"},
+        rollout + "name",
+        "must be one of native, vllm, sglang, hf, trtllm"},
+       {{rollout + "name=replay"},
+        rollout + "replay_path",
+        "needs a file of recorded trajectories"},
+       {{rollout + "name=replay", rollout + "replay_path=/none.jsonl"},
+        rollout + "replay_path",
+        "no such file"},
+       {{rollout + "mode=sync"}, rollout + "mode", "sync has been removed"},
+       {{rollout + "temperature=0"}, rollout + "temperature", "must be > 0"},
+       {{rollout + "top_p=1.5"}, rollout + "top_p", "must be in (0, 1]"},
+       {{rollout + "top_k=0"}, rollout + "top_k", "must be -1 (all tokens) or a positive integer"},
+       {{rollout + "n=0"}, rollout + "n = 0", "must be a positive integer"},
+       {{"trainer.total_epochs=0"}, "trainer.total_epochs", "must be a positive integer"},
+       {{"trainer.resume_mode=always"}, "trainer.resume_mode", "must be one of auto, disable"},
+       {{"trainer.resume_mode=resume_path", "trainer.resume_from_path=checkpoints/x"},
+        "trainer.resume_from_path",
+        "needs a folder named global_step_N"},
+       {{"trainer.logger=[console,telegraph]"}, "trainer.logger", "telegraph is not supported"},
+       {{"data.truncation=up"}, "data.truncation", "must be one of error, left, right, middle"},
+       {{kA + "actor.checkpoint.save_contents=[model,soul]",
+         kA + "actor.checkpoint.load_contents=[model]"},
+        kA + "actor.checkpoint.save_contents",
+        "soul is not a part of a checkpoint"}});
+}
+
+TEST_CASE("model folder and data files") {
+  check_table(
+      valid_run(),
+      {{{kA + "model.path=Qwen/Qwen3-8B"},
+        kA + "model.path = ",
+        "no such folder; must be a Hugging Face model folder with a config.json"},
+       {{"data.train_files=[/none/a.jsonl]"}, "data.train_files", "/none/a.jsonl: no such file"},
+       {{"data.train_files=[]"}, "data.train_files", "must name at least one file"}});
+  SECTION("vision models") {
+    const ModelFolder folder(R"({"architectures": ["Qwen3ForCausalLM"], "vision_config": {}})");
+    CHECK_THAT(failure(valid_dynamic_run(), {folder.override_text()}),
+               Contains("Dynamic CP currently supports language models only") &&
+                   Contains("vision_config"));
+  }
+  SECTION("a model we do not run") {
+    const ModelFolder folder(R"({"architectures": ["BertModel"]})");
+    CHECK_THAT(failure(valid_run(), {folder.override_text()}),
+               Contains(kA + "model.path") && Contains("BertModel"));
+  }
+}
+
+TEST_CASE("all failures come in one numbered report") {
+  const std::string message =
+      failure(valid_run(),
+              {"trainer.total_epochs=0", kA + "actor.ppo_epochs=0", "algorithm.adv_estimator=gae"});
+  CHECK_THAT(message, Contains("the configuration has 3 problems:"));
+  CHECK_THAT(message, Contains("\n  1. algorithm.adv_estimator") && Contains("\n  2. ") &&
+                          Contains("\n  3. trainer.total_epochs = 0 (override 20): "));
+}
+
+TEST_CASE("what is only a warning") {
+  const auto one = [](const std::vector<std::string>& more) {
+    const std::vector<std::string> lines = warnings(more);
+    REQUIRE(lines.size() == 1);
+    return lines[0];
+  };
+  CHECK_THAT(one({kA + "rollout.n=1"}), Contains("GRPO with"));
+  CHECK_THAT(one({"trainer.logger=[console,wandb]"}),
+             Contains("wandb is not built; console, file are the loggers that write"));
+  CHECK_THAT(one({"algorithm.use_kl_in_reward=True", kA + "actor.use_kl_loss=True"}),
+             Contains("You have both enabled in-reward kl and kl loss"));
+}
