@@ -1,0 +1,154 @@
+#include <algorithm>
+
+#include "run_binary.h"
+#include "support/catch.h"
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using verlcpp::test::Outcome;
+using verlcpp::test::run_binary;
+using verlcpp::test::TemporaryFolder;
+
+namespace {
+
+/// Exit code 2, nothing on stdout, one message on stderr that holds `text`.
+void check_refused(const std::vector<std::string>& arguments, const std::string& text) {
+  INFO(arguments.back());
+  const Outcome outcome = run_binary(arguments);
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  CHECK_THAT(outcome.err, StartsWith("error: ") && Contains(text));
+  const std::string prefix = "error: ";
+  CHECK(outcome.err.find(prefix, prefix.size()) == std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("--version names the scheduler's origin") {
+  const Outcome outcome = run_binary({"--version"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.empty());
+  CHECK_THAT(outcome.out, StartsWith("verlcpp-train 0.") && Contains("Megatron-Core #5154") &&
+                              Contains("d2e7ec5b"));
+}
+
+TEST_CASE("--help lists every flag and the override grammar") {
+  const Outcome outcome = run_binary({"--help"});
+  CHECK(outcome.code == 0);
+  for (const char* flag : {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve",
+                           "--dry-run", "--plan", "--format", "--multirun", "--version"}) {
+    CHECK_THAT(outcome.out, Contains(flag));
+  }
+  CHECK_THAT(outcome.out, Contains("++a.b=value") && Contains("~a.b"));
+}
+
+TEST_CASE("unknown and misused flags") {
+  check_refused({"--dry-rum"}, "unknown flag --dry-rum; did you mean --dry-run?");
+  check_refused({"--plam=x.json"}, "unknown flag --plam; did you mean --plan?");
+  check_refused({"--cfg", "hydra"}, "--cfg");
+  check_refused({"--resolve"}, "--cfg");
+  check_refused({"--format", "json"}, "--plan");
+  check_refused({"--plan", "a.json", "--dry-run"}, "--plan");
+  check_refused({"--multirun", "data.seed=1,2"}, "loop in the shell");
+  check_refused({"-m", "data.seed=1,2"}, "loop in the shell");
+}
+
+TEST_CASE("--cfg job prints YAML that composes back to itself") {
+  const std::vector<std::string> overrides = {
+      "data.train_batch_size=64", "trainer.logger=[\"console\",\"file\"]",
+      "+actor_rollout_ref.actor.megatron.override_transformer_config.fp8=null",
+      "actor_rollout_ref.actor.optim.lr=1e-6", "trainer.project_name='n'"};
+  for (const bool resolve : {false, true}) {
+    INFO(resolve);
+    std::vector<std::string> arguments = {"--cfg", "job"};
+    if (resolve) arguments.emplace_back("--resolve");
+    std::vector<std::string> first = arguments;
+    first.insert(first.end(), overrides.begin(), overrides.end());
+    const Outcome printed = run_binary(first);
+    REQUIRE(printed.code == 0);
+    CHECK(printed.err.empty());
+    CHECK_THAT(printed.out, Contains("train_batch_size: 64"));
+    CHECK((printed.out.find("${") == std::string::npos) == resolve);
+
+    const TemporaryFolder folder;
+    folder.write("printed.yaml", printed.out);
+    for (const char* name : {"printed", "printed.yaml"}) {
+      for (const char* flag : {"--config-dir=", "--config-path="}) {
+        std::vector<std::string> again = arguments;
+        again.push_back(flag + folder.path());
+        again.push_back("--config-name=" + std::string(name));
+        const Outcome back = run_binary(again);
+        CHECK(back.err.empty());
+        CHECK(back.out == printed.out);
+      }
+    }
+  }
+}
+
+TEST_CASE("--cfg job --resolve shows the budgets that data.max_token_len_per_gpu feeds") {
+  const Outcome outcome =
+      run_binary({"--cfg", "job", "--resolve", "data.max_token_len_per_gpu=4097"});
+  CHECK(outcome.code == 0);
+  size_t shown = 0;
+  for (size_t at = 0; (at = outcome.out.find("per_gpu: 4097", at)) != std::string::npos; ++at) {
+    ++shown;
+  }
+  CHECK(shown == 4);  // the key itself, actor, ref, rollout
+}
+
+TEST_CASE("where the configuration comes from") {
+  const TemporaryFolder folder;
+  folder.write("mine.yaml",
+               "defaults:\n  - ppo_trainer\n  - _self_\ndata:\n  train_batch_size: 48\n");
+  SECTION("a folder before the embedded tree, and instead of it") {
+    for (const char* flag : {"--config-dir", "--config-path"}) {
+      const Outcome outcome =
+          run_binary({flag, folder.path(), "--config-name", "mine", "--cfg", "job"});
+      CHECK(outcome.err.empty());
+      CHECK_THAT(outcome.out, Contains("train_batch_size: 48"));
+    }
+  }
+  SECTION("verl's own folder name means the embedded tree") {
+    const Outcome plain = run_binary({"--cfg", "job"});
+    CHECK(plain.code == 0);
+    for (const char* path : {"config", "./config"}) {
+      const Outcome outcome = run_binary(
+          {std::string("--config-path=") + path, "--config-name=ppo_trainer.yaml", "--cfg", "job"});
+      CHECK(outcome.out == plain.out);
+    }
+  }
+  SECTION("folders and files that are not there") {
+    check_refused({"--config-dir=/none", "--cfg", "job"}, "--config-dir /none: no such folder");
+    check_refused({"--config-path=/none", "--cfg", "job"}, "--config-path /none: no such folder");
+    check_refused({"--config-name=ppo_trainr", "--cfg", "job"}, "ppo_trainr");
+  }
+}
+
+TEST_CASE("the project's own conf/ on disk is no different from the embedded tree") {
+  const std::vector<std::string> arguments = {"--cfg", "job", "--resolve",
+                                              "data.max_token_len_per_gpu=4097"};
+  std::vector<std::string> on_disk = arguments;
+  on_disk.emplace_back("--config-path=" VERLCPP_CONF);
+  const Outcome outcome = run_binary(on_disk);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out == run_binary(arguments).out);
+}
+
+TEST_CASE("a budget in a user's file counts as set") {
+  const TemporaryFolder folder;
+  folder.write("mine.yaml",
+               "defaults:\n  - ppo_trainer\n  - _self_\nactor_rollout_ref:\n  ref:\n"
+               "    log_prob_max_token_len_per_gpu: 16384\n");
+  const Outcome outcome =
+      run_binary({"--config-dir=" + folder.path(), "--config-name=mine", "--cfg", "job",
+                  "--resolve", "data.max_token_len_per_gpu=4097"});
+  CHECK(outcome.err.empty());
+  CHECK_THAT(outcome.out, Contains("log_prob_max_token_len_per_gpu: 16384") &&
+                              Contains("ppo_max_token_len_per_gpu: 4097"));
+}
+
+TEST_CASE("bad overrides") {
+  check_refused({"--cfg", "job", "data.train_batch_sise=3"}, "train_batch_size");
+  check_refused({"--cfg", "job", "data.seed=1", "trainer.logger=[console"}, "override 2");
+  check_refused({"--cfg", "job", "=3"}, "override 1");
+}

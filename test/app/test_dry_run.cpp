@@ -1,0 +1,109 @@
+#include "run_binary.h"
+#include "support/catch.h"
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using verlcpp::test::Outcome;
+using verlcpp::test::run_binary;
+
+namespace {
+
+const std::string kA = "actor_rollout_ref.";
+const std::string kMegatron = kA + "actor.megatron.";
+
+/// The three lines that switch dynamic CP on, over a small valid run.
+Outcome dry_run(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--dry-run",
+                                        "trainer.device=cpu",
+                                        "trainer.logger=[console,file]",
+                                        "trainer.nnodes=1",
+                                        "trainer.n_gpus_per_node=8",
+                                        "algorithm.adv_estimator=grpo",
+                                        "data.train_files=" VERLCPP_TEST_DATA "/qwen3/config.json",
+                                        "data.train_batch_size=8",
+                                        "data.max_prompt_length=64",
+                                        "data.max_response_length=192",
+                                        kA + "model.path=" VERLCPP_TEST_DATA "/qwen3",
+                                        kA + "actor.ppo_mini_batch_size=4",
+                                        kMegatron + "dtype=float32",
+                                        kA + "ref.megatron.dtype=float32",
+                                        kA + "rollout.name=vllm",
+                                        kA + "rollout.n=4",
+                                        kMegatron + "context_parallel_size=4",
+                                        kMegatron + "dynamic_context_parallel=True",
+                                        kMegatron + "max_seqlen_per_dp_cp_rank=4096"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_binary(arguments);
+}
+
+}  // namespace
+
+TEST_CASE("the three-line example runs dry") {
+  const Outcome outcome = dry_run({});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.empty());
+  CHECK_THAT(outcome.out,
+             StartsWith("[validate_config] All configuration checks passed successfully!\n"));
+  CHECK_THAT(outcome.out, Contains("DPxCP pool 8") && Contains("limit 4096 tokens per rank"));
+  CHECK_THAT(outcome.out, Contains("rank  dp  cp") && Contains("memory of one rank"));
+  CHECK_THAT(outcome.out, Contains("schedule of one mini-batch"));
+}
+
+TEST_CASE("a dry run warns of the documented mistake and still succeeds") {
+  const Outcome outcome = dry_run({"data.max_token_len_per_gpu=1024"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.err, StartsWith("warning: ") && Contains("the documented mistake"));
+}
+
+TEST_CASE("every violated precondition gives its message and exit code 2") {
+  const std::string limit =
+      "max_seqlen_per_dp_cp_rank must be a positive integer when dynamic_context_parallel is "
+      "enabled";
+  const std::string overrides = "+" + kMegatron + "override_transformer_config.";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
+      {{kMegatron + "max_seqlen_per_dp_cp_rank=null"}, limit},
+      {{kMegatron + "max_seqlen_per_dp_cp_rank=0"}, limit},
+      {{kMegatron + "max_seqlen_per_dp_cp_rank=-1"}, limit},
+      {{kMegatron + "max_seqlen_per_dp_cp_rank=True"}, limit},
+      {{kMegatron + "max_seqlen_per_dp_cp_rank=\"4096\""}, limit},
+      {{kMegatron + "max_seqlen_per_dp_cp_rank=4096.0"}, limit},
+      {{kA + "ref.megatron.max_seqlen_per_dp_cp_rank=0"}, limit},
+      {{"trainer.n_gpus_per_node=3", kMegatron + "context_parallel_size=1"},
+       "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
+       "DPxCP=3."},
+      {{kA + "model.use_remove_padding=False"}, "Dynamic CP requires use_remove_padding=True"},
+      {{kMegatron + "pad_to_length=True"}, "Dynamic CP does not support pad_to_length"},
+      {{"algorithm.adv_estimator=gae"}, "Dynamic CP currently supports language models only"},
+      {{"critic.enable=True"}, "Dynamic CP currently supports language models only"},
+      {{kMegatron + "virtual_pipeline_model_parallel_size=2"},
+       "Dynamic CP does not support virtual pipeline parallelism"},
+      {{overrides + "fp8=e4m3"}, "Dynamic CP does not support FP8"},
+      {{"distillation.enabled=True"}, "Dynamic CP does not support distillation"},
+      {{kMegatron + "router_replay.mode=R2", overrides + "moe_router_fusion=True"},
+       "Dynamic CP router replay requires moe_router_fusion=False"},
+      {{kMegatron + "max_seqlen_per_dp_cp_rank=20"}, "the longest response that fits is 96"}};
+  for (const auto& [arguments, message] : table) {
+    INFO(arguments.front());
+    const Outcome outcome = dry_run(arguments);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK_THAT(outcome.err, StartsWith("error: the configuration has ") && Contains(message));
+  }
+}
+
+TEST_CASE("missing model and data are named with key, origin and path, before anything is loaded") {
+  const Outcome outcome =
+      dry_run({kA + "model.path=/none/model", "data.train_files=[/none/data.jsonl]"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, Contains("the configuration has 2 problems:"));
+  CHECK_THAT(outcome.err, Contains(kA + "model.path = ") && Contains("/none/model") &&
+                              Contains("(override 19)"));
+  CHECK_THAT(outcome.err, Contains("data.train_files = ") && Contains("(override 20)") &&
+                              Contains("/none/data.jsonl: no such file"));
+}
+
+TEST_CASE("a mistyped value is refused with its key and origin") {
+  const Outcome outcome = dry_run({"data.train_batch_size=many"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, Contains("data.train_batch_size") && Contains("override 19"));
+}
