@@ -77,12 +77,12 @@ void attention_merge(int64_t rows, int64_t head_dim, T* o, T* lse, const T* o_pa
       lse[r] = lse_part[r];
       continue;
     }
-    const double a = lse[r], b = lse_part[r];
-    const double merged = std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
-    const T keep = static_cast<T>(std::exp(a - merged)),
-            take = static_cast<T>(std::exp(b - merged));
+    const double a = lse[r], b = lse_part[r], max = std::max(a, b);
+    const double weight = std::exp(a - max), weight_part = std::exp(b - max);
+    const double total = weight + weight_part;
+    const T keep = static_cast<T>(weight / total), take = static_cast<T>(weight_part / total);
     for (int64_t i = 0; i < head_dim; ++i) o[i] = o[i] * keep + o_part[i] * take;
-    lse[r] = static_cast<T>(merged);
+    lse[r] = static_cast<T>(max + std::log(total));
   }
 }
 

@@ -1,0 +1,262 @@
+#include "cpu/op_cases.h"
+
+namespace verlcpp::test {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+OpCase matmul_case(int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool accumulate) {
+  OpCase c{.name = "matmul " + to_string({m, n, k}) + (ta ? " ta" : "") + (tb ? " tb" : "") +
+                   (accumulate ? " accumulate" : ""),
+           .inputs = {{ta ? Shape{k, m} : Shape{m, k}}, {tb ? Shape{n, k} : Shape{k, n}, true}},
+           .forward = {},
+           .backward = {}};
+  if (accumulate) c.inputs.push_back({{m, n}});
+  c.forward = [=](const OpRun& run, const Tensors& in) {
+    Tensor out = accumulate ? run.copy_of(in[2]) : run.poisoned({m, n});
+    run.backend.matmul(out, in[0], in[1], ta, tb, accumulate);
+    return OpResult{{out}, {}};
+  };
+  c.backward = [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d_out) {
+    const Tensor &a = in[0], &b = in[1], &d = d_out[0];
+    Tensor d_a = run.poisoned(a.shape()), d_b = run.grad_start(b.shape());
+    if (ta) {
+      run.backend.matmul(d_a, b, d, tb, true, false);
+    } else {
+      run.backend.matmul(d_a, d, b, false, !tb, false);
+    }
+    if (tb) {
+      run.backend.matmul(d_b, d, a, true, ta, true);
+    } else {
+      run.backend.matmul(d_b, a, d, !ta, false, true);
+    }
+    Tensors grads{d_a, d_b};
+    if (accumulate) grads.push_back(d);
+    return grads;
+  };
+  return c;
+}
+
+OpCase add_case(Shape shape) {
+  return {.name = "add " + to_string(shape),
+          .inputs = {{shape}, {shape}},
+          .forward =
+              [](const OpRun& run, const Tensors& in) {
+                Tensor out = run.copy_of(in[0]);  // aliases a
+                run.backend.add(out, out, in[1]);
+                return OpResult{{out}, {}};
+              },
+          .backward =
+              [](const OpRun&, const Tensors&, const OpResult&, const Tensors& d) {
+                return Tensors{d[0], d[0]};
+              }};
+}
+
+OpCase add_bias_case(int64_t rows, int64_t width) {
+  return {.name = "add_bias " + to_string({rows, width}),
+          .inputs = {{{rows, width}}, {{width}, true}},
+          .forward =
+              [](const OpRun& run, const Tensors& in) {
+                Tensor out = run.copy_of(in[0]);
+                run.backend.add_bias(out, in[1]);
+                return OpResult{{out}, {}};
+              },
+          .backward =
+              [](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
+                Tensor d_bias = run.grad_start(in[1].shape());
+                run.backend.add_bias_backward(d_bias, d[0]);
+                return Tensors{d[0], d_bias};
+              }};
+}
+
+OpCase embedding_case(int64_t vocab, int64_t width, std::vector<int32_t> ids) {
+  const int64_t rows = static_cast<int64_t>(ids.size());
+  return {.name = "embedding " + to_string({rows, vocab, width}),
+          .inputs = {{{vocab, width}, true}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                Tensor out = run.poisoned({rows, width});
+                run.backend.embedding(out, in[0], run.ints(ids));
+                return OpResult{{out}, {}};
+              },
+          .backward =
+              [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
+                Tensor d_table = run.grad_start(in[0].shape());
+                run.backend.embedding_backward(d_table, d[0], run.ints(ids));
+                return Tensors{d_table};
+              }};
+}
+
+OpCase gather_case(int64_t from, int64_t width, std::vector<int32_t> rows) {
+  const int64_t count = static_cast<int64_t>(rows.size());
+  return {.name = "gather_rows " + to_string({from, count, width}),
+          .inputs = {{{from, width}}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                Tensor out = run.poisoned({count, width});
+                run.backend.gather_rows(out, in[0], run.ints(rows));
+                return OpResult{{out}, {}};
+              },
+          .backward =
+              [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
+                Tensor d_x = run.poisoned(in[0].shape());
+                run.backend.fill_zero(d_x);
+                run.backend.scatter_rows(d_x, d[0], run.ints(rows));
+                return Tensors{d_x};
+              }};
+}
+
+OpCase scatter_case(int64_t to, int64_t width, std::vector<int32_t> rows) {
+  const int64_t count = static_cast<int64_t>(rows.size());
+  return {.name = "scatter_rows " + to_string({to, count, width}),
+          .inputs = {{{to, width}}, {{count, width}}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                Tensor out = run.copy_of(in[0]);
+                run.backend.scatter_rows(out, in[1], run.ints(rows));
+                return OpResult{{out}, {}};
+              },
+          .backward =
+              [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
+                Tensor d_base = run.copy_of(d[0]), d_x = run.poisoned(in[1].shape());
+                run.backend.scatter_rows(d_base, run.filled(0, in[1].shape()), run.ints(rows));
+                run.backend.gather_rows(d_x, d[0], run.ints(rows));
+                return Tensors{d_base, d_x};
+              }};
+}
+
+OpCase rms_norm_case(Shape shape, bool in_place) {
+  const int64_t width = shape.back();
+  Shape rows(shape.begin(), shape.end() - 1);
+  return {.name = "rms_norm " + to_string(shape) + (in_place ? " d_x in d_y" : ""),
+          .inputs = {{shape}, {{width}, true}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                Tensor y = run.poisoned(shape), rstd = run.poisoned(rows);
+                run.backend.rms_norm(y, rstd, in[0], in[1], 1e-3);
+                return OpResult{{y}, {rstd}};
+              },
+          .backward =
+              [=](const OpRun& run, const Tensors& in, const OpResult& result, const Tensors& d) {
+                Tensor d_y = run.copy_of(d[0]), d_w = run.grad_start({width});
+                Tensor d_x = in_place ? d_y : run.poisoned(shape);
+                run.backend.rms_norm_backward(d_x, d_w, d_y, in[0], in[1], result.saved[0]);
+                return Tensors{d_x, d_w};
+              }};
+}
+
+OpCase rope_case(int64_t heads, int64_t head_dim, std::vector<int32_t> positions) {
+  const Shape shape{static_cast<int64_t>(positions.size()), heads, head_dim};
+  std::vector<double> inv_freq;
+  for (int64_t i = 0; i < head_dim / 2; ++i)
+    inv_freq.push_back(1.0 / static_cast<double>(1 + 7 * i));
+  const auto rotate = [=](const OpRun& run, const Tensor& x, bool inverse) {
+    Tensor out = run.copy_of(x);
+    run.backend.rope(out, run.ints(positions), run.from(inv_freq, {head_dim / 2}), inverse);
+    return out;
+  };
+  return {.name = "rope " + to_string(shape),
+          .inputs = {{shape}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                return OpResult{{rotate(run, in[0], false)}, {}};
+              },
+          .backward = [=](const OpRun& run, const Tensors&, const OpResult&,
+                          const Tensors& d) { return Tensors{rotate(run, d[0], true)}; }};
+}
+
+OpCase swiglu_case(int64_t rows, int64_t ffn) {
+  return {.name = "swiglu " + to_string({rows, ffn}),
+          .inputs = {{{rows, 2 * ffn}}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                Tensor out = run.poisoned({rows, ffn});
+                run.backend.swiglu(out, in[0]);
+                return OpResult{{out}, {}};
+              },
+          .backward =
+              [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
+                Tensor d_gate_up = run.poisoned(in[0].shape());
+                run.backend.swiglu_backward(d_gate_up, d[0], in[0]);
+                return Tensors{d_gate_up};
+              }};
+}
+
+OpCase qkv_case(int64_t rows, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  const Shape q{rows, heads, head_dim}, kv{rows, kv_heads, head_dim};
+  const Shape joined{rows, (heads + 2 * kv_heads) * head_dim};
+  return {.name = "split_qkv and join_qkv " + to_string({rows, heads, kv_heads, head_dim}),
+          .inputs = {{joined}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                Tensors parts{run.poisoned(q), run.poisoned(kv), run.poisoned(kv)};
+                run.backend.split_qkv(parts[0], parts[1], parts[2], in[0]);
+                return OpResult{parts, {}};
+              },
+          .backward =
+              [=](const OpRun& run, const Tensors&, const OpResult&, const Tensors& d) {
+                Tensor d_qkv = run.poisoned(joined);
+                run.backend.join_qkv(d_qkv, d[0], d[1], d[2]);
+                return Tensors{d_qkv};
+              }};
+}
+
+OpCase log_prob_case(int64_t vocab, std::vector<int32_t> labels, std::vector<double> temperature) {
+  const int64_t rows = static_cast<int64_t>(labels.size());
+  return {.name = "token_log_prob " + to_string({rows, vocab}),
+          .inputs = {{{rows, vocab}}},
+          .forward =
+              [=](const OpRun& run, const Tensors& in) {
+                Tensor z = run.copy_of(in[0]), lse = run.poisoned({rows});
+                Tensor log_prob = run.poisoned({rows}), entropy = run.poisoned({rows});
+                run.backend.token_log_prob(z, run.ints(labels), run.from(temperature, {rows}),
+                                           log_prob, entropy, lse);
+                return OpResult{{log_prob, entropy}, {z, lse}};
+              },
+          .backward =
+              [=](const OpRun& run, const Tensors&, const OpResult& result, const Tensors& d) {
+                Tensor d_logits = run.copy_of(result.saved[0]);
+                run.backend.token_log_prob_backward(d_logits, run.ints(labels),
+                                                    run.from(temperature, {rows}),
+                                                    result.outputs[1], result.saved[1], d[0], d[1]);
+                return Tensors{d_logits};
+              }};
+}
+
+}  // namespace
+
+std::vector<OpCase> op_cases() {
+  std::vector<OpCase> cases;
+  for (int flags = 0; flags < 8; ++flags) {
+    cases.push_back(matmul_case(7, 5, 3, flags & 1, flags & 2, flags & 4));
+    cases.push_back(matmul_case(1, 13, 37, flags & 1, flags & 2, flags & 4));
+    cases.push_back(matmul_case(4, 3, 0, flags & 1, flags & 2, flags & 4));
+    cases.push_back(matmul_case(0, 3, 2, flags & 1, flags & 2, flags & 4));
+  }
+  for (int64_t rows : {0, 1, 6}) {
+    cases.push_back(add_case({rows, 7}));
+    cases.push_back(add_bias_case(rows, 11));
+    cases.push_back(rms_norm_case({rows, 13}, false));
+    cases.push_back(rms_norm_case({rows, 3, 8}, true));
+    cases.push_back(rms_norm_case({rows, 1}, false));
+    cases.push_back(swiglu_case(rows, 9));
+    cases.push_back(qkv_case(rows, 3, 1, 5));
+    cases.push_back(qkv_case(rows, 4, 2, 2));
+  }
+  cases.push_back(embedding_case(5, 3, {4, 0, 4, 4, 2}));
+  cases.push_back(embedding_case(5, 3, {}));
+  cases.push_back(gather_case(7, 3, {6, 0, 2}));
+  cases.push_back(gather_case(7, 3, {}));
+  cases.push_back(scatter_case(7, 3, {5, 1, 0}));
+  cases.push_back(scatter_case(7, 3, {}));
+  cases.push_back(rope_case(3, 10, {0, 1, 1000, 7, 0}));
+  cases.push_back(rope_case(1, 2, {3}));
+  cases.push_back(rope_case(2, 4, {}));
+  cases.push_back(log_prob_case(11, {0, 10, 3}, {1.0, 0.7, 2.5}));
+  cases.push_back(log_prob_case(1, {0}, {1.0}));
+  cases.push_back(log_prob_case(11, {}, {}));
+  for (OpCase& c : attention_cases()) cases.push_back(std::move(c));
+  return cases;
+}
+
+}  // namespace verlcpp::test

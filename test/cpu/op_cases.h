@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tensor/backend.h"
+
+namespace verlcpp::test {
+
+/// What a case's forward hands on. `outputs` are differentiated; `saved` is what backward needs
+/// besides.
+struct OpResult {
+  std::vector<Tensor> outputs, saved;
+};
+
+/// Where a case runs: backend and compute dtype, with helpers for the tensors it makes.
+struct OpRun {
+  Backend& backend;
+  DType dtype;
+
+  Tensor from(const std::vector<double>& values, Shape shape) const;
+  Tensor ints(const std::vector<int32_t>& values, Shape shape) const;
+  Tensor ints(const std::vector<int32_t>& values) const;
+  /// Filled with `value`.
+  Tensor filled(double value, Shape shape) const;
+  /// An output to be overwritten: NaN until the op writes it.
+  Tensor poisoned(Shape shape) const;
+  /// A gradient to be accumulated into, which starts at kGradStart.
+  Tensor grad_start(Shape shape) const { return filled(kGradStart, std::move(shape)); }
+  Tensor copy_of(const Tensor& x) const;
+  AttentionSpans spans(const std::vector<int32_t>& q_offset, const std::vector<int32_t>& q_length,
+                       const std::vector<int32_t>& kv_offset,
+                       const std::vector<int32_t>& kv_length) const;
+
+  static constexpr double kGradStart = 0.5;
+};
+
+struct OpInput {
+  Shape shape;
+  /// Whether backward returns kGradStart + gradient instead of the gradient.
+  bool accumulates = false;
+};
+
+/// One row of the op table: an op on random inputs of these shapes, and the gradient of a scalar
+/// function of its outputs with respect to each input.
+struct OpCase {
+  std::string name;
+  std::vector<OpInput> inputs;
+  std::function<OpResult(const OpRun&, const std::vector<Tensor>& inputs)> forward;
+  std::function<std::vector<Tensor>(const OpRun&, const std::vector<Tensor>& inputs,
+                                    const OpResult& result, const std::vector<Tensor>& d_outputs)>
+      backward;
+};
+
+/// Every op with a backward, on odd, prime and empty shapes.
+std::vector<OpCase> op_cases();
+/// The rows of op_cases() that concern attention.
+std::vector<OpCase> attention_cases();
+
+/// Standard normal values, a function of (stream, index).
+std::vector<double> random_values(int64_t n, uint64_t stream);
+
+}  // namespace verlcpp::test
