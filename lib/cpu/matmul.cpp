@@ -16,6 +16,20 @@ blasint blas_size(int64_t n) {
   return static_cast<blasint>(n);
 }
 
+/// y = alpha op(m) x + beta y with m [rows, columns].
+template <class T>
+void gemv(bool transpose, int64_t rows, int64_t columns, T alpha, const T* m, int64_t stride,
+          const T* x, int64_t x_step, T beta, T* y) {
+  const auto op = transpose ? CblasTrans : CblasNoTrans;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    cblas_sgemv(CblasRowMajor, op, blas_size(rows), blas_size(columns), alpha, m, blas_size(stride),
+                x, blas_size(x_step), beta, y, 1);
+  } else {
+    cblas_dgemv(CblasRowMajor, op, blas_size(rows), blas_size(columns), alpha, m, blas_size(stride),
+                x, blas_size(x_step), beta, y, 1);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -26,6 +40,11 @@ void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == T{0} ? T{0} : beta * c[i * ldc + j];
     }
+    return;
+  }
+  if (m == 1) {  // decoding: gemm would first copy all of b into its blocks
+    gemv(!transpose_b, transpose_b ? n : k, transpose_b ? k : n, alpha, b, ldb, a,
+         transpose_a ? lda : 1, beta, c);
     return;
   }
   const auto op_a = transpose_a ? CblasTrans : CblasNoTrans;
