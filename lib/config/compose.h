@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,10 +15,15 @@ struct SearchPath {
   std::string label;  // how origins begin: "conf" -> "conf/actor/actor.yaml:3"
   /// Text of "group/name.yaml", or nothing.
   std::function<std::optional<std::string>(const std::string& relative_path)> read;
+  /// Names of the options of a group ("engine" -> {"megatron"}), sorted; empty without such a
+  /// group.
+  std::function<std::vector<std::string>(const std::string& group)> list;
 };
 
-/// A folder on disk.
+/// A folder on disk; it need not exist.
 SearchPath folder(const std::string& path);
+/// Files held in memory, by relative path.
+SearchPath in_memory(std::string label, std::map<std::string, std::string> files);
 
 struct ComposeRequest {
   std::vector<SearchPath> search_path;  // first match wins
@@ -29,15 +35,22 @@ struct Composed {
   Node tree;  // interpolations still unresolved
 };
 
-/// Hydra's composition: defaults lists (nested, `group@package: name`, `../group`, `override`,
-/// `_self_`, interpolated choices, `# @package _global_`), group choices and value overrides.
+/// Hydra's composition (version 1.3): defaults lists (nested, `group@package: name`, `../group`,
+/// `override group: name`, `_self_`, interpolated choices, `# @package _global_`), group choices
+/// and value overrides. A list without `_self_` has it last. As Hydra does, `+key=value` also sets
+/// an existing null and merges a list or a map, and an override below an interpolated group
+/// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. Of the keys under `hydra` only
+/// `hydra.searchpath` (file:// folders, searched last) is accepted.
 /// Throws ConfigError; a syntax error names the override's number and column, an unknown key the
-/// nearest one and `+`.
+/// nearest one and `+`, a missing option the available ones.
 Composed compose(const ComposeRequest& request);
 
 /// Replaces every interpolation by its value: `${a.b}`, `${.x}`, `${oc.select:a.b,default}`
-/// (nested, relative, whole sub-trees; string pieces). A resolved value keeps the origin of what it
-/// resolved to. Throws ConfigError naming the key for a missing target or a cycle.
+/// and `${oc.env:NAME,default}` (nested, relative, whole sub-trees; string pieces). oc.select gives
+/// its default (or null) for a missing key, also when a key on the way is missing, and null for a
+/// present null. A resolved value keeps the origin of what it resolved to; a default or a joined
+/// string has the origin of the interpolation. Throws ConfigError naming the key for a missing
+/// target or a cycle.
 Node resolve(const Node& tree);
 
 }  // namespace verlcpp::config

@@ -1,0 +1,189 @@
+#include "config/compose.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/defaults_list.h"
+#include "config/override.h"
+#include "config/repository.h"
+
+namespace verlcpp::config {
+
+namespace {
+
+[[noreturn]] void fail(const Override& item, const std::string& message) {
+  throw ConfigError(item.text + " (" + item.origin() + "): " + message);
+}
+
+/// The longest leading part of `key` that exists and is an interpolation, or nullptr.
+const Node* interpolated_parent(const Node& tree, const std::string& key) {
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+    const Node* parent = tree.find(std::string_view(key).substr(0, dot));
+    if (parent != nullptr && parent->get_if<Interpolation>() != nullptr) return parent;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key) {
+  std::string message = "there is no key " + key;
+  const Node* parent = interpolated_parent(tree, key);
+  const std::string near = parent == nullptr ? nearest_key(key, leaf_keys(tree)) : "";
+  if (parent != nullptr) message += ", because a group above it is " + to_inline(*parent);
+  if (!near.empty()) message += "; did you mean " + near + "?";
+  if (item.kind != Override::Kind::kDelete) {
+    message += (near.empty() ? "; +" : " +") + item.text + " adds a new key";
+  }
+  fail(item, message);
+}
+
+/// Sets a key, turning what is no map on the way into one.
+void put(Node& tree, const Override& item) {
+  const std::string& key = item.key;
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+    const std::string_view path = std::string_view(key).substr(0, dot);
+    Node* parent = tree.find(path);
+    if (parent == nullptr) break;
+    if (parent->is_list()) {
+      const size_t end = key.find('.', dot + 1);
+      if (tree.find(std::string_view(key).substr(0, end)) == nullptr) {
+        fail(item, std::string(path) + " is a list of " +
+                       std::to_string(parent->elements().size()) + " elements");
+      }
+    } else if (!parent->is_map()) {
+      *parent = Node::map({}, item.value->origin());
+    }
+  }
+  Node* present = tree.find(key);
+  if (present != nullptr) {
+    present->merge(*item.value);
+  } else {
+    tree.set(key, *item.value);
+  }
+}
+
+void apply_set(Node& tree, const Override& item) {
+  const Node* present = tree.find(item.key);
+  if (present == nullptr) fail_unknown(tree, item, item.key);
+  if (present->is_map() && item.value->is_map()) {
+    for (const std::string& leaf : leaf_keys(*item.value)) {
+      if (present->find(leaf) == nullptr) fail_unknown(tree, item, item.key + "." + leaf);
+    }
+  }
+  put(tree, item);
+}
+
+void apply_add(Node& tree, const Override& item) {
+  const Node* present = tree.find(item.key);
+  if (present != nullptr && !present->is_null() && item.value->is_scalar()) {
+    const std::string assignment = item.text.substr(1);
+    const std::string value = present->is_scalar() ? to_inline(*present) + ", " : "";
+    fail(item, item.key + " already exists (" + value + present->origin().text + "); " +
+                   assignment + " changes it, ++" + assignment + " adds or changes it");
+  }
+  put(tree, item);
+}
+
+void apply_delete(Node& tree, const Override& item) {
+  const Node* present = tree.find(item.key);
+  if (present == nullptr) fail_unknown(tree, item, item.key);
+  if (item.value && !same_values(*present, *item.value)) {
+    fail(item, item.key + " is " + to_inline(*present) + " (" + present->origin().text + ")");
+  }
+  tree.erase(item.key);
+}
+
+void apply(Node& tree, const Override& item) {
+  switch (item.kind) {
+    case Override::Kind::kSet:
+      return apply_set(tree, item);
+    case Override::Kind::kAdd:
+      return apply_add(tree, item);
+    case Override::Kind::kForce:
+      return put(tree, item);
+    case Override::Kind::kDelete:
+      return apply_delete(tree, item);
+  }
+}
+
+void add_search_path(Repository& repository, const Node& value) {
+  constexpr std::string_view kFile = "file://";
+  const std::string wanted = "hydra.searchpath=" + to_inline(value) + " (" + value.origin().text +
+                             "): must be a list of file:// folders";
+  if (!value.is_list()) throw ConfigError(wanted);
+  for (const Node& element : value.elements()) {
+    const auto* text = element.get_if<std::string>();
+    if (text == nullptr || !text->starts_with(kFile)) throw ConfigError(wanted);
+    repository.add(folder(text->substr(kFile.size())));
+  }
+}
+
+[[noreturn]] void refuse_hydra(const std::string& key, const std::string& origin) {
+  throw ConfigError(key + " (" + origin +
+                    "): hydra.searchpath is the only key under hydra that is read here");
+}
+
+/// Takes the overrides of `hydra` out of the list; true when they set the search path.
+bool take_hydra_overrides(std::vector<Override>& overrides, Repository& repository) {
+  bool found = false;
+  std::vector<Override> others;
+  for (Override& item : overrides) {
+    if (item.key == "hydra.searchpath" && item.value) {
+      add_search_path(repository, *item.value);
+      found = true;
+    } else if (item.key == "hydra" || item.key.starts_with("hydra.") ||
+               item.key.starts_with("hydra/")) {
+      refuse_hydra(item.key, item.origin());
+    } else {
+      others.push_back(std::move(item));
+    }
+  }
+  overrides = std::move(others);
+  return found;
+}
+
+void take_hydra_block(const Repository& searched, const std::string& primary, bool overridden,
+                      Repository& repository) {
+  const std::optional<ConfigFile> file = searched.load(primary);
+  const Node* block = file ? file->body.find("hydra") : nullptr;
+  if (block == nullptr) return;
+  if (!block->is_map()) refuse_hydra("hydra", block->origin().text);
+  for (const auto& [name, value] : block->items()) {
+    if (name != "searchpath") refuse_hydra("hydra." + name, value.origin().text);
+    if (!overridden) add_search_path(repository, value);
+  }
+}
+
+}  // namespace
+
+Composed compose(const ComposeRequest& request) {
+  std::string primary = request.config_name;
+  if (primary.ends_with(".yaml")) primary.resize(primary.size() - 5);
+  std::vector<Override> overrides;
+  for (const std::string& text : request.overrides) {
+    overrides.push_back(parse_override(text, static_cast<int>(overrides.size()) + 1));
+  }
+  Repository repository(request.search_path);
+  const bool overridden = take_hydra_overrides(overrides, repository);
+  take_hydra_block(Repository(repository), primary, overridden, repository);
+
+  std::vector<Override> groups, values;
+  for (const Override& item : overrides) {
+    const bool is_map = item.value && item.value->is_map();
+    const bool is_group = !is_map && !repository.options(item.key).empty();
+    if (!is_group && (item.package || item.key.find('/') != std::string::npos)) {
+      fail(item, "there is no group " + item.key + " in " + repository.places());
+    }
+    (is_group ? groups : values).push_back(item);
+  }
+  Composed result{Node::map({})};
+  for (const Layer& layer : expand_defaults(repository, primary, groups)) {
+    Node placed = Node::map({}, layer.body.origin());
+    placed.set(layer.package, layer.body);
+    result.tree.merge(placed);
+  }
+  result.tree.erase("hydra");
+  for (const Override& item : values) apply(result.tree, item);
+  return result;
+}
+
+}  // namespace verlcpp::config

@@ -1,0 +1,336 @@
+#include "config/defaults_list.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace verlcpp::config {
+
+namespace {
+
+/// One element of a defaults list; `group` is empty for `_self_` and for a bare config name.
+struct Entry {
+  std::string group, name;
+  std::optional<std::string> package;
+  bool is_override = false, is_optional = false;
+  std::string origin;
+};
+
+/// The file whose list is being expanded.
+struct Place {
+  std::string folder;   // "actor" for actor/megatron_actor.yaml
+  std::string package;  // where its keys go
+};
+
+struct Choice {
+  std::string name;  // "null" is no file
+  std::string origin;
+  std::string text;          // as the user wrote it
+  std::string only_if = {};  // a deletion's condition: the name that must be there
+  bool used = false;
+};
+
+/// Folds `..` and `.`; a leading `/` drops `folder`.
+std::string join_path(const std::string& folder, const std::string& path,
+                      const std::string& origin) {
+  std::vector<std::string> parts;
+  std::istringstream names(path.starts_with("/") ? path : folder + "/" + path);
+  std::string name;
+  while (std::getline(names, name, '/')) {
+    if (name.empty() || name == ".") continue;
+    if (name != "..") {
+      parts.push_back(name);
+      continue;
+    }
+    if (parts.empty()) throw ConfigError(origin + ": " + path + " leads out of the search path");
+    parts.pop_back();
+  }
+  std::string joined;
+  for (const std::string& part : parts) joined += (joined.empty() ? "" : "/") + part;
+  return joined;
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+std::string dotted(std::string path) {
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
+}
+
+/// `package` is relative to `parent` unless it begins with `_global_`.
+std::string join_package(const std::string& parent, const std::string& package) {
+  constexpr std::string_view kGlobal = "_global_";
+  if (package.starts_with(kGlobal)) {
+    return package.size() > kGlobal.size() ? package.substr(kGlobal.size() + 1) : "";
+  }
+  if (package == "_here_" || package.empty()) return parent;
+  return parent.empty() ? package : parent + "." + package;
+}
+
+/// Headers are absolute with or without `_global_`.
+std::string from_header(const std::string& header) {
+  return join_package("", header == "_here_" ? "" : header);
+}
+
+Entry parse_entry(const Node& node) {
+  Entry entry;
+  entry.origin = node.origin().text;
+  const auto fail = [&](const std::string& message) {
+    throw ConfigError(entry.origin + ": " + message + " in the defaults list: " + to_inline(node));
+  };
+  if (const auto* text = node.get_if<std::string>()) {
+    entry.name = *text;
+  } else if (const auto* interpolation = node.get_if<Interpolation>()) {
+    entry.name = interpolation->text;
+  } else if (node.is_map() && node.items().size() == 1) {
+    const auto& [key, value] = node.items()[0];
+    std::istringstream words(key);
+    std::string word;
+    while (words >> word) {
+      if (word == "override") entry.is_override = true;
+      if (word == "optional") entry.is_optional = true;
+      entry.group = word;
+    }
+    if (const auto* name = value.get_if<std::string>()) {
+      entry.name = *name;
+    } else if (const auto* name = value.get_if<Interpolation>()) {
+      entry.name = name->text;
+    } else if (value.is_null()) {
+      entry.name = "null";
+    } else {
+      fail("a group takes the name of one option");
+    }
+  } else {
+    fail("expected a config name or group: name");
+  }
+  std::string& spot = entry.group.empty() ? entry.name : entry.group;
+  const size_t at = spot.find('@');
+  if (at != std::string::npos) {
+    entry.package = spot.substr(at + 1);
+    spot.resize(at);
+  }
+  if (spot.empty()) fail("a name is missing");
+  return entry;
+}
+
+class Expander {
+ public:
+  Expander(const Repository& repository, const std::vector<Override>& overrides)
+      : repository_(repository) {
+    for (const Override& item : overrides) add_override(item);
+  }
+
+  std::vector<Layer> expand(const std::string& primary) {
+    const std::string folder = folder_of(primary);
+    std::optional<ConfigFile> file = repository_.load(primary);
+    if (!file) {
+      std::string message = "there is no " + primary + ".yaml in " + repository_.places();
+      const std::string near = nearest_name(primary, repository_.options(folder));
+      throw ConfigError(message + (near.empty() ? "" : "; did you mean " + near + "?"));
+    }
+    const std::string package = file->package ? from_header(*file->package) : dotted(folder);
+    expand_file(primary, *file, {folder, package});
+    for (const Entry& entry : appended_) expand_group(entry, {});
+    check_all_used();
+    return std::move(layers_);
+  }
+
+ private:
+  void add_override(const Override& item) {
+    const std::string key = override_key(item.key, item.package, {}, item.origin());
+    if (item.kind == Override::Kind::kDelete) {
+      const auto* only_if = item.value ? item.value->get_if<std::string>() : nullptr;
+      choices_[key] = {"null", item.origin(), item.text, only_if ? *only_if : ""};
+      return;
+    }
+    const auto* name = item.value->get_if<std::string>();
+    if (name == nullptr && !item.value->is_null()) {
+      throw ConfigError(item.text + " (" + item.origin() + "): " + item.key +
+                        " is a group of the defaults list and takes the name of one option" +
+                        available(item.key));
+    }
+    const std::string choice = name == nullptr ? "null" : *name;
+    if (item.kind == Override::Kind::kAdd) {
+      appended_.push_back(
+          {item.key, choice, item.package, false, false, item.text + " (" + item.origin() + ")"});
+    } else if (item.kind == Override::Kind::kForce) {
+      throw ConfigError(item.text + " (" + item.origin() +
+                        "): a group cannot be forced with ++; write " + item.name() + "=" + choice +
+                        ", or + to add it to the defaults list");
+    } else {
+      choices_[key] = {choice, item.origin(), item.text};
+    }
+  }
+
+  /// `group`, or `group@package` when the package is not the group's own.
+  static std::string override_key(const std::string& group,
+                                  const std::optional<std::string>& package, const Place& place,
+                                  const std::string& origin) {
+    const std::string path = join_path(place.folder, group, origin);
+    const std::string final_package = package_of(group, package, std::nullopt, place, origin);
+    if (final_package == dotted(path)) return path;
+    return path + "@" + (final_package.empty() ? "_global_" : final_package);
+  }
+
+  static std::string package_of(const std::string& group, const std::optional<std::string>& package,
+                                const std::optional<std::string>& header, const Place& place,
+                                const std::string& origin) {
+    if (package == "_group_") return dotted(join_path(place.folder, group, origin));
+    if (package) return join_package(place.package, *package);
+    if (header) return from_header(*header);
+    std::string relative = group;
+    while (relative.starts_with("../")) relative.erase(0, 3);
+    return join_package(place.package, dotted(join_path("", relative, origin)));
+  }
+
+  void expand_file(const std::string& path, const ConfigFile& file, const Place& place) {
+    if (std::find(stack_.begin(), stack_.end(), path) != stack_.end()) {
+      throw ConfigError("the defaults lists form a cycle: " + path + ".yaml leads to itself");
+    }
+    stack_.push_back(path);
+    std::vector<Entry> entries;
+    for (const Node& node : file.defaults) entries.push_back(parse_entry(node));
+    const auto is_self = [](const Entry& e) { return e.group.empty() && e.name == "_self_"; };
+    const auto selves = std::count_if(entries.begin(), entries.end(), is_self);
+    if (selves > 1) throw ConfigError(path + ".yaml: _self_ comes twice in the defaults list");
+    if (selves == 0) entries.push_back({"", "_self_", std::nullopt, false, false, ""});
+
+    for (const Entry& entry : entries) note_choice(entry, place);
+    for (const Entry& entry : entries) {
+      if (entry.is_override) continue;
+      if (is_self(entry)) {
+        layers_.push_back({place.package, file.body});
+      } else if (entry.group.empty()) {
+        expand_config(entry, place);
+      } else {
+        expand_group(entry, place);
+      }
+    }
+    stack_.pop_back();
+  }
+
+  /// Outer files come first, and the command line before them: an existing choice stays.
+  void note_choice(const Entry& entry, const Place& place) {
+    if (entry.group.empty()) return;
+    const std::string key = override_key(entry.group, entry.package, place, entry.origin);
+    if (entry.is_override) {
+      choices_.try_emplace(key, Choice{entry.name, entry.origin, "override " + key});
+    }
+    if (entry.name.find("${") != std::string::npos) return;
+    const auto chosen = choices_.find(key);
+    known_.try_emplace(key, chosen == choices_.end() ? entry.name : chosen->second.name);
+  }
+
+  void expand_config(const Entry& entry, const Place& place) {
+    const std::string path = join_path(place.folder, fill_in(entry), entry.origin);
+    const std::optional<ConfigFile> file = repository_.load(path);
+    if (!file && entry.is_optional) return;
+    if (!file) {
+      throw ConfigError(entry.origin + ": there is no " + path + ".yaml in " +
+                        repository_.places());
+    }
+    const std::string package = package_of(
+        folder_of(entry.name), entry.package ? entry.package : std::optional<std::string>(),
+        file->package, place, entry.origin);
+    expand_file(path, *file, {folder_of(path), package});
+  }
+
+  void expand_group(Entry entry, const Place& place) {
+    const std::string key = override_key(entry.group, entry.package, place, entry.origin);
+    if (!seen_.insert({key, entry.origin}).second) {
+      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
+                        seen_[key] + "); write `override " + key + ": " + entry.name +
+                        "` in a file, or " + key + "=" + entry.name +
+                        " on the command line, to change it");
+    }
+    const auto chosen = choices_.find(key);
+    std::string asked = entry.origin + ": " + key;
+    if (chosen != choices_.end()) {
+      chosen->second.used = true;
+      const std::string& only_if = chosen->second.only_if;
+      if (!only_if.empty() && fill_in(entry) != only_if) {
+        throw ConfigError(chosen->second.text + " (" + chosen->second.origin + "): " + key +
+                          " is " + fill_in(entry) + " (" + entry.origin + ")");
+      }
+      entry.name = chosen->second.name;
+      asked = chosen->second.text + " (" + chosen->second.origin + ")";
+    }
+    entry.name = fill_in(entry);
+    known_[key] = entry.name;
+    if (entry.name == "null") return;
+    const std::string group = join_path(place.folder, entry.group, entry.origin);
+    const std::string path = join_path(group, entry.name, entry.origin);
+    const std::optional<ConfigFile> file = repository_.load(path);
+    if (!file && entry.is_optional) return;
+    if (!file) {
+      throw ConfigError(asked + ": there is no option " + entry.name + available(group));
+    }
+    expand_file(path, *file,
+                {folder_of(path),
+                 package_of(entry.group, entry.package, file->package, place, entry.origin)});
+  }
+
+  std::string available(const std::string& group) const {
+    const std::vector<std::string> options = repository_.options(group);
+    if (options.empty()) return "; the group " + group + " has no options";
+    if (options.size() == 1) return "; only " + options[0] + " is available";
+    std::string text;
+    for (const std::string& option : options) text += (text.empty() ? "" : ", ") + option;
+    return "; available: " + text;
+  }
+
+  /// Replaces `${group}` by that group's choice.
+  std::string fill_in(const Entry& entry) const {
+    std::string text = entry.name;
+    for (size_t start = text.find("${"); start != std::string::npos;
+         start = text.find("${", start)) {
+      const size_t end = text.find('}', start);
+      const std::string group = text.substr(start + 2, end - start - 2);
+      const auto known = known_.find(group);
+      if (end == std::string::npos || known == known_.end()) {
+        throw ConfigError(entry.origin + ": " + entry.name +
+                          " must name a group chosen earlier in the defaults list");
+      }
+      text.replace(start, end + 1 - start, known->second);
+      start += known->second.size();
+    }
+    return text;
+  }
+
+  void check_all_used() const {
+    for (const auto& [key, choice] : choices_) {
+      if (choice.used) continue;
+      std::string message = choice.text + " (" + choice.origin + "): the group " + key +
+                            " is not in the defaults list";
+      const std::string group = key.substr(0, key.find('@'));
+      std::string similar;
+      for (const auto& [present, origin] : seen_) {
+        if (present.substr(0, present.find('@')) != group) continue;
+        similar += (similar.empty() ? "; did you mean " : " or ") + present;
+      }
+      throw ConfigError(message + similar + (similar.empty() ? "; + adds it" : "? + adds it"));
+    }
+  }
+
+  const Repository& repository_;
+  std::map<std::string, Choice> choices_;     // by group key: overrides of the defaults list
+  std::map<std::string, std::string> known_;  // by group key: for `${group}`
+  std::map<std::string, std::string> seen_;   // by group key: where it was listed
+  std::vector<Entry> appended_;
+  std::vector<std::string> stack_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+std::vector<Layer> expand_defaults(const Repository& repository, const std::string& primary,
+                                   const std::vector<Override>& group_overrides) {
+  return Expander(repository, group_overrides).expand(primary);
+}
+
+}  // namespace verlcpp::config

@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <regex>
+
+#include "base/error.h"
+#include "config/compose.h"
+#include "config/scalar.h"
+#include "config/value_parser.h"
+
+namespace verlcpp::config {
+
+namespace {
+
+constexpr size_t kMaxDepth = 64;  // interpolations inside and behind each other
+
+/// Names from the root; kept apart because a key of a free-form map may hold a dot.
+using Path = std::vector<std::string>;
+
+std::string join(const Path& path) {
+  std::string text;
+  for (const std::string& name : path) text += (text.empty() ? "" : ".") + name;
+  return text;
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+const Node* child_of(const Node& node, const std::string& name) {
+  if (!node.is_map()) return node.is_list() ? node.find(name) : nullptr;
+  for (const auto& [key, child] : node.items()) {
+    if (key == name) return &child;
+  }
+  return nullptr;
+}
+
+/// a[b].c -> a.b.c
+std::string without_brackets(const std::string& key) {
+  std::string text;
+  for (const char c : key) {
+    if (c == ']') continue;
+    if (c != '[') {
+      text += c;
+    } else if (!text.empty() && text.back() != '.') {
+      text += '.';
+    }
+  }
+  return text;
+}
+
+class Resolver {
+ public:
+  explicit Resolver(const Node& root) : root_(root) {}
+
+  /// `node` with everything below it resolved; `path` is where it stands.
+  Node resolve_node(const Node& node, const Path& path) {
+    if (node.is_map()) {
+      Map items;
+      for (const auto& [name, child] : node.items()) {
+        Path below = path;
+        below.push_back(name);
+        items.emplace_back(name, resolve_node(child, below));
+      }
+      return Node::map(std::move(items), node.origin());
+    }
+    if (node.is_list()) {
+      List items;
+      for (const Node& element : node.elements()) {
+        Path below = path;
+        below.push_back(std::to_string(items.size()));
+        items.push_back(resolve_node(element, below));
+      }
+      return Node::list(std::move(items), node.origin());
+    }
+    const auto* interpolation = node.get_if<Interpolation>();
+    return interpolation == nullptr ? node : follow(*interpolation, node.origin(), path);
+  }
+
+ private:
+  /// Where an interpolation stands, for relative keys and messages.
+  struct Place {
+    const Path& path;
+    const Origin& origin;
+    const std::string& text;
+  };
+
+  [[noreturn]] static void fail(const Place& place, const std::string& message) {
+    throw ConfigError(join(place.path) + "=" + place.text + " (" + place.origin.text +
+                      "): " + message);
+  }
+
+  Node follow(const Interpolation& interpolation, const Origin& origin, const Path& path) {
+    const Place place{path, origin, interpolation.text};
+    // The text is part of the identity: a default inside an interpolation stands at the same path.
+    const std::pair<Path, std::string> id{path, interpolation.text};
+    if (const auto known = done_.find(id); known != done_.end()) return known->second;
+    if (std::find(open_.begin(), open_.end(), id) != open_.end()) {
+      std::string chain;
+      for (const auto& step : open_) chain += join(step.first) + " -> ";
+      fail(place, "the interpolations form a cycle: " + chain + join(path));
+    }
+    if (open_.size() >= kMaxDepth) fail(place, "the interpolations are nested too deeply");
+    open_.push_back(id);
+    Node result;
+    try {
+      result = evaluate(interpolation.text, place);
+    } catch (const GrammarError& error) {
+      fail(place, error.message);
+    }
+    open_.pop_back();
+    return done_[id] = result;
+  }
+
+  /// A text that is one `${...}` gives that value, any other a string.
+  Node evaluate(const std::string& text, const Place& place) {
+    if (text.starts_with("${") && end_of_interpolation(text, 0) == text.size()) {
+      return expression(text.substr(2, text.size() - 3), place);
+    }
+    return Node(joined(text, place), place.origin);
+  }
+
+  std::string joined(const std::string& text, const Place& place) {
+    std::string result;
+    size_t backslashes = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const bool opens = text.compare(i, 2, "${") == 0;
+      if (opens) result.resize(result.size() - (backslashes + 1) / 2);
+      if (opens && backslashes % 2 == 0) {
+        const size_t end = end_of_interpolation(text, i);
+        result += as_text(expression(text.substr(i + 2, end - i - 3), place), place);
+        i = end - 1;
+        backslashes = 0;
+        continue;
+      }
+      backslashes = text[i] == '\\' ? backslashes + 1 : 0;
+      result += text[i];
+    }
+    return result;
+  }
+
+  /// As Python prints a value into a string.
+  static std::string as_text(const Node& node, const Place& place) {
+    if (const auto* text = node.get_if<std::string>()) return *text;
+    if (!node.is_scalar()) fail(place, "a list or a group cannot be part of a string");
+    return node.is_null() ? "None" : to_inline(node);
+  }
+
+  /// What stands between `${` and `}`.
+  Node expression(const std::string& inside, const Place& place) {
+    if (++depth_ > kMaxDepth) fail(place, "the interpolations are nested too deeply");
+    static const std::regex kResolver("\\s*([A-Za-z_][A-Za-z0-9_.]*)\\s*:");
+    std::smatch match;
+    Node result;
+    const auto flags = std::regex_constants::match_continuous;
+    if (inside.size() < 4096 && std::regex_search(inside, match, kResolver, flags)) {
+      const List arguments = parse_arguments(inside, match[0].length(), place.origin);
+      result = call(match[1], arguments, place);
+    } else {
+      result = required(trimmed(inside), place);
+    }
+    --depth_;
+    return result;
+  }
+
+  Node required(const std::string& written, const Place& place) {
+    const std::string key =
+        written.find("${") == std::string::npos ? written : joined(written, place);
+    const Path target = absolute(key, place);
+    if (const auto found = lookup(target)) return *found;
+    const std::string near = nearest_key(join(target), leaf_keys(root_));
+    fail(place,
+         "there is no key " + join(target) + (near.empty() ? "" : "; did you mean " + near + "?"));
+  }
+
+  Node call(const std::string& name, const List& arguments, const Place& place) {
+    if (name != "oc.select" && name != "oc.env") {
+      fail(place, "unknown resolver " + name + "; there are oc.select and oc.env");
+    }
+    if (arguments.size() > 2) fail(place, name + " takes a key and a default");
+    const std::string key = as_text(resolve_node(arguments[0], place.path), place);
+    std::optional<Node> found;
+    if (name == "oc.select") {
+      found = lookup(absolute(key, place));
+      const auto* text = found ? found->get_if<std::string>() : nullptr;
+      if (text != nullptr && *text == "???") found.reset();
+    } else if (const char* value = std::getenv(key.c_str())) {
+      return Node(scalar_from_command_line(value), place.origin);
+    }
+    if (found) return *found;
+    if (arguments.size() == 2) return resolve_node(arguments[1], place.path);
+    if (name == "oc.env") fail(place, "the environment variable " + key + " is not set");
+    return Node(Scalar(), place.origin);
+  }
+
+  /// One leading dot is the group the interpolation stands in, each further one a group above.
+  static Path absolute(const std::string& written, const Place& place) {
+    const std::string key = without_brackets(written);
+    const size_t dots = std::min(key.find_first_not_of('.'), key.size());
+    if (dots > place.path.size()) fail(place, key + " leads above the root");
+    Path path;
+    if (dots > 0) {
+      path.assign(place.path.begin(), place.path.end() - static_cast<std::ptrdiff_t>(dots));
+    }
+    std::string name;
+    for (size_t i = dots; i <= key.size(); ++i) {
+      if (i < key.size() && key[i] != '.') {
+        name += key[i];
+        continue;
+      }
+      if (name.empty()) fail(place, "a key is missing or incomplete");
+      path.push_back(std::move(name));
+      name.clear();
+    }
+    return path;
+  }
+
+  /// The resolved value at a path, which may lead through interpolations; nothing when there is
+  /// none.
+  std::optional<Node> lookup(const Path& path) {
+    const Node* node = &root_;
+    Node behind;  // holds what an interpolation on the way leads to
+    Path walked;
+    for (const std::string& name : path) {
+      if (node->get_if<Interpolation>() != nullptr) {
+        behind = resolve_node(*node, walked);
+        node = &behind;
+      }
+      node = child_of(*node, name);
+      if (node == nullptr) return std::nullopt;
+      walked.push_back(name);
+    }
+    return resolve_node(*node, path);
+  }
+
+  const Node& root_;
+  std::map<std::pair<Path, std::string>, Node> done_;
+  std::vector<std::pair<Path, std::string>> open_;
+  size_t depth_ = 0;
+};
+
+}  // namespace
+
+Node resolve(const Node& tree) { return Resolver(tree).resolve_node(tree, {}); }
+
+}  // namespace verlcpp::config

@@ -1,0 +1,119 @@
+#include "config/repository.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "base/error.h"
+#include "config/yaml.h"
+
+namespace verlcpp::config {
+
+namespace {
+
+constexpr std::string_view kSuffix = ".yaml";
+
+/// The word after `# @package` in the comment lines at the top.
+std::optional<std::string> package_header(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string hash, keyword, package;
+    words >> hash >> keyword >> package;
+    if (hash.empty()) continue;
+    if (hash[0] != '#') return std::nullopt;
+    if (hash == "#" && keyword == "@package") return package;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ConfigFile> Repository::load(const std::string& name) const {
+  const std::string file = name + std::string(kSuffix);
+  for (const SearchPath& path : search_path_) {
+    const std::optional<std::string> text = path.read(file);
+    if (!text) continue;
+    const std::string label = path.label + "/" + file;
+    ConfigFile config{parse_yaml(*text, label), {}, package_header(*text)};
+    if (!config.body.is_map()) throw ConfigError(label + ": the file must be a map of keys");
+    if (const Node* defaults = config.body.find("defaults")) {
+      if (!defaults->is_list()) {
+        throw ConfigError(defaults->origin().text + ": defaults must be a list");
+      }
+      config.defaults = defaults->elements();
+      config.body.erase("defaults");
+    }
+    return config;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Repository::options(const std::string& group) const {
+  std::vector<std::string> names;
+  for (const SearchPath& path : search_path_) {
+    const std::vector<std::string> more = path.list(group);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::string Repository::places() const {
+  std::string text;
+  for (const SearchPath& path : search_path_) text += (text.empty() ? "" : ", ") + path.label;
+  return text;
+}
+
+SearchPath folder(const std::string& path) {
+  namespace fs = std::filesystem;
+  SearchPath result;
+  result.label = path;
+  while (result.label.size() > 1 && result.label.back() == '/') result.label.pop_back();
+  result.read = [path](const std::string& relative) -> std::optional<std::string> {
+    const fs::path file = fs::path(path) / relative;
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) return std::nullopt;
+    std::ifstream stream(file, std::ios::binary);
+    std::string text(std::istreambuf_iterator<char>(stream), {});
+    if (!stream) throw ConfigError(file.string() + ": the file cannot be read");
+    return text;
+  };
+  result.list = [path](const std::string& group) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(fs::path(path) / group, error)) {
+      if (entry.path().extension() == kSuffix) names.push_back(entry.path().stem().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  return result;
+}
+
+SearchPath in_memory(std::string label, std::map<std::string, std::string> files) {
+  SearchPath result;
+  result.label = std::move(label);
+  result.read = [files](const std::string& relative) -> std::optional<std::string> {
+    const auto found = files.find(relative);
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  };
+  result.list = [files](const std::string& group) {
+    const std::string prefix = group.empty() ? "" : group + "/";
+    std::vector<std::string> names;
+    for (const auto& [file, text] : files) {
+      if (!file.starts_with(prefix) || !file.ends_with(kSuffix)) continue;
+      const std::string name =
+          file.substr(prefix.size(), file.size() - prefix.size() - kSuffix.size());
+      if (name.find('/') == std::string::npos) names.push_back(name);
+    }
+    return names;
+  };
+  return result;
+}
+
+}  // namespace verlcpp::config

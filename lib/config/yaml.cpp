@@ -1,0 +1,81 @@
+#include "config/yaml.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/scalar.h"
+
+namespace verlcpp::config {
+
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(const std::string& file) : file_(file) {}
+
+  Node read(const YAML::Node& yaml) const {
+    const Origin origin{file_ + ":" + std::to_string(yaml.Mark().line + 1)};
+    if (yaml.IsMap()) return read_map(yaml, origin);
+    if (yaml.IsSequence()) {
+      List items;
+      for (const YAML::Node& element : yaml) items.push_back(read(element));
+      return Node::list(std::move(items), origin);
+    }
+    if (yaml.IsNull()) return Node(Scalar(), origin);
+    const std::string& tag = yaml.Tag();
+    if (tag == "?" || tag.empty()) return Node(scalar_from_yaml(yaml.Scalar()), origin);
+    // "!" marks a quoted scalar.
+    if (tag == "!" || tag == "tag:yaml.org,2002:str") {
+      return Node(string_or_interpolation(yaml.Scalar()), origin);
+    }
+    fail(yaml.Mark(), "the tag " + tag + " is not supported");
+  }
+
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message) const {
+    throw ConfigError(file_ + ":" + std::to_string(mark.line + 1) + ":" +
+                      std::to_string(mark.column + 1) + ": " + message);
+  }
+
+ private:
+  Node read_map(const YAML::Node& yaml, const Origin& origin) const {
+    Map items;
+    for (const auto& item : yaml) {
+      const YAML::Node& key = item.first;
+      if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
+      std::string name = key.IsNull() ? "null" : key.Scalar();
+      if (name == "<<") fail(key.Mark(), "merge keys (<<) are not supported");
+      const auto same = [&](const auto& other) { return other.first == name; };
+      if (std::any_of(items.begin(), items.end(), same)) {
+        fail(key.Mark(), "the key " + name + " comes twice in one map");
+      }
+      Node child = read(item.second);
+      // A value may start on a later line; people look for the key.
+      child.set_origin(Origin{file_ + ":" + std::to_string(key.Mark().line + 1)});
+      items.emplace_back(std::move(name), std::move(child));
+    }
+    return Node::map(std::move(items), origin);
+  }
+
+  const std::string& file_;
+};
+
+}  // namespace
+
+Node parse_yaml(const std::string& text, const std::string& file) {
+  const Reader reader(file);
+  std::vector<YAML::Node> documents;
+  try {
+    documents = YAML::LoadAll(text);
+  } catch (const YAML::Exception& error) {
+    reader.fail(error.mark, error.msg);
+  }
+  if (documents.size() > 1) {
+    reader.fail(documents[1].Mark(), "one file holds one document, here a second one begins");
+  }
+  if (documents.empty() || documents[0].IsNull()) return Node::map({}, Origin{file + ":1"});
+  return reader.read(documents[0]);
+}
+
+}  // namespace verlcpp::config
