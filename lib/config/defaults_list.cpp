@@ -2,21 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "base/error.h"
+#include "config/defaults_entry.h"
 
 namespace verlcpp::config {
 
 namespace {
-
-/// One element of a defaults list; `group` is empty for `_self_` and for a bare config name.
-struct Entry {
-  std::string group, name;
-  std::optional<std::string> package;
-  bool is_override = false, is_optional = false;
-  std::string origin;
-};
 
 /// The file whose list is being expanded.
 struct Place {
@@ -32,90 +24,9 @@ struct Choice {
   bool used = false;
 };
 
-/// Folds `..` and `.`; a leading `/` drops `folder`.
-std::string join_path(const std::string& folder, const std::string& path,
-                      const std::string& origin) {
-  std::vector<std::string> parts;
-  std::istringstream names(path.starts_with("/") ? path : folder + "/" + path);
-  std::string name;
-  while (std::getline(names, name, '/')) {
-    if (name.empty() || name == ".") continue;
-    if (name != "..") {
-      parts.push_back(name);
-      continue;
-    }
-    if (parts.empty()) throw ConfigError(origin + ": " + path + " leads out of the search path");
-    parts.pop_back();
-  }
-  std::string joined;
-  for (const std::string& part : parts) joined += (joined.empty() ? "" : "/") + part;
-  return joined;
-}
-
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash);
-}
-
-std::string dotted(std::string path) {
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path;
-}
-
-/// `package` is relative to `parent` unless it begins with `_global_`.
-std::string join_package(const std::string& parent, const std::string& package) {
-  constexpr std::string_view kGlobal = "_global_";
-  if (package.starts_with(kGlobal)) {
-    return package.size() > kGlobal.size() ? package.substr(kGlobal.size() + 1) : "";
-  }
-  if (package == "_here_" || package.empty()) return parent;
-  return parent.empty() ? package : parent + "." + package;
-}
-
 /// Headers are absolute with or without `_global_`.
 std::string from_header(const std::string& header) {
   return join_package("", header == "_here_" ? "" : header);
-}
-
-Entry parse_entry(const Node& node) {
-  Entry entry;
-  entry.origin = node.origin().text;
-  const auto fail = [&](const std::string& message) {
-    throw ConfigError(entry.origin + ": " + message + " in the defaults list: " + to_inline(node));
-  };
-  if (const auto* text = node.get_if<std::string>()) {
-    entry.name = *text;
-  } else if (const auto* interpolation = node.get_if<Interpolation>()) {
-    entry.name = interpolation->text;
-  } else if (node.is_map() && node.items().size() == 1) {
-    const auto& [key, value] = node.items()[0];
-    std::istringstream words(key);
-    std::string word;
-    while (words >> word) {
-      if (word == "override") entry.is_override = true;
-      if (word == "optional") entry.is_optional = true;
-      entry.group = word;
-    }
-    if (const auto* name = value.get_if<std::string>()) {
-      entry.name = *name;
-    } else if (const auto* name = value.get_if<Interpolation>()) {
-      entry.name = name->text;
-    } else if (value.is_null()) {
-      entry.name = "null";
-    } else {
-      fail("a group takes the name of one option");
-    }
-  } else {
-    fail("expected a config name or group: name");
-  }
-  std::string& spot = entry.group.empty() ? entry.name : entry.group;
-  const size_t at = spot.find('@');
-  if (at != std::string::npos) {
-    entry.package = spot.substr(at + 1);
-    spot.resize(at);
-  }
-  if (spot.empty()) fail("a name is missing");
-  return entry;
 }
 
 class Expander {
@@ -135,7 +46,7 @@ class Expander {
     }
     const std::string package = file->package ? from_header(*file->package) : dotted(folder);
     expand_file(primary, *file, {folder, package});
-    for (const Entry& entry : appended_) expand_group(entry, {});
+    for (const DefaultsEntry& entry : appended_) expand_group(entry, {});
     check_all_used();
     return std::move(layers_);
   }
@@ -193,15 +104,17 @@ class Expander {
       throw ConfigError("the defaults lists form a cycle: " + path + ".yaml leads to itself");
     }
     stack_.push_back(path);
-    std::vector<Entry> entries;
-    for (const Node& node : file.defaults) entries.push_back(parse_entry(node));
-    const auto is_self = [](const Entry& e) { return e.group.empty() && e.name == "_self_"; };
+    std::vector<DefaultsEntry> entries;
+    for (const Node& node : file.defaults) entries.push_back(parse_defaults_entry(node));
+    const auto is_self = [](const DefaultsEntry& e) {
+      return e.group.empty() && e.name == "_self_";
+    };
     const auto selves = std::count_if(entries.begin(), entries.end(), is_self);
     if (selves > 1) throw ConfigError(path + ".yaml: _self_ comes twice in the defaults list");
     if (selves == 0) entries.push_back({"", "_self_", std::nullopt, false, false, ""});
 
-    for (const Entry& entry : entries) note_choice(entry, place);
-    for (const Entry& entry : entries) {
+    for (const DefaultsEntry& entry : entries) note_choice(entry, place);
+    for (const DefaultsEntry& entry : entries) {
       if (entry.is_override) continue;
       if (is_self(entry)) {
         layers_.push_back({place.package, file.body});
@@ -215,7 +128,7 @@ class Expander {
   }
 
   /// Outer files come first, and the command line before them: an existing choice stays.
-  void note_choice(const Entry& entry, const Place& place) {
+  void note_choice(const DefaultsEntry& entry, const Place& place) {
     if (entry.group.empty()) return;
     const std::string key = override_key(entry.group, entry.package, place, entry.origin);
     if (entry.is_override) {
@@ -226,7 +139,7 @@ class Expander {
     known_.try_emplace(key, chosen == choices_.end() ? entry.name : chosen->second.name);
   }
 
-  void expand_config(const Entry& entry, const Place& place) {
+  void expand_config(const DefaultsEntry& entry, const Place& place) {
     const std::string path = join_path(place.folder, fill_in(entry), entry.origin);
     const std::optional<ConfigFile> file = repository_.load(path);
     if (!file && entry.is_optional) return;
@@ -240,7 +153,7 @@ class Expander {
     expand_file(path, *file, {folder_of(path), package});
   }
 
-  void expand_group(Entry entry, const Place& place) {
+  void expand_group(DefaultsEntry entry, const Place& place) {
     const std::string key = override_key(entry.group, entry.package, place, entry.origin);
     if (!seen_.insert({key, entry.origin}).second) {
       throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
@@ -285,7 +198,7 @@ class Expander {
   }
 
   /// Replaces `${group}` by that group's choice.
-  std::string fill_in(const Entry& entry) const {
+  std::string fill_in(const DefaultsEntry& entry) const {
     std::string text = entry.name;
     for (size_t start = text.find("${"); start != std::string::npos;
          start = text.find("${", start)) {
@@ -321,7 +234,7 @@ class Expander {
   std::map<std::string, Choice> choices_;     // by group key: overrides of the defaults list
   std::map<std::string, std::string> known_;  // by group key: for `${group}`
   std::map<std::string, std::string> seen_;   // by group key: where it was listed
-  std::vector<Entry> appended_;
+  std::vector<DefaultsEntry> appended_;
   std::vector<std::string> stack_;
   std::vector<Layer> layers_;
 };
