@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/prompts.h"
+#include "data/tokenizer.h"
+#include "data/trajectory.h"
+#include "model/model_config.h"
+#include "train/train_config.h"
+
+namespace verlcpp::train {
+
+/// What every rank reads and none changes: model description, tokenizer, prompts or recorded
+/// trajectories. Loaded once per process, before any weight.
+struct Inputs {
+  model::ModelConfig model;
+  std::string model_folder;
+  std::optional<data::Tokenizer> tokenizer;      // a replayed run can do without
+  std::vector<data::PromptRow> rows;             // after subsampling and filtering
+  std::vector<std::vector<int32_t>> prompt_ids;  // of rows
+  std::vector<data::Trajectory> recorded;        // rollout.name=replay
+  int64_t total_steps = 0;
+  int64_t steps_per_epoch = 0;
+};
+
+/// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded.
+Inputs load_inputs(const TrainConfig& config);
+
+/// verl's data.truncation of a prompt to `limit` tokens: left keeps the end, right the beginning,
+/// middle both halves; error throws DataError naming the row.
+std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
+                                     const std::string& truncation, const std::string& origin);
+
+}  // namespace verlcpp::train

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace verlcpp::train {
+
+/// One step's numbers under verl's metric names, in the order they were set.
+class Metrics {
+ public:
+  void set(const std::string& name, double value);
+  /// name/mean, name/max, name/min; nothing for no values.
+  void set_summary(const std::string& name, std::span<const double> values);
+  const std::vector<std::pair<std::string, double>>& values() const { return values_; }
+  /// The value, or NaN.
+  double at(const std::string& name) const;
+
+ private:
+  std::vector<std::pair<std::string, double>> values_;
+};
+
+/// verl's console line: "step:1 - actor/entropy:0.31 - ...", numbers in the shortest form that
+/// reads back to the same value.
+std::string console_line(int64_t step, const Metrics& metrics);
+/// verl's file logger row: {"step":1,"data":{"actor/entropy":0.31}}; a number that is not finite is
+/// null.
+std::string json_line(int64_t step, const Metrics& metrics);
+
+/// verl's file logger: $VERL_FILE_LOGGER_PATH, else <$VERL_FILE_LOGGER_ROOT or .>/<project>/
+/// <experiment>.jsonl.
+std::string metrics_path(const std::string& project, const std::string& experiment);
+
+/// Appends one row a step. Opening it for a run that continues after `done_steps` cuts rows of
+/// later steps and a torn last line, and returns what was cut as a message ("" when nothing was).
+class MetricsFile {
+ public:
+  explicit MetricsFile(std::string path) : path_(std::move(path)) {}
+  std::string open(int64_t done_steps);
+  /// DeviceError names the path when the disk does not take the row.
+  void append(int64_t step, const Metrics& metrics) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace verlcpp::train

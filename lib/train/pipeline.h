@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "algo/kl.h"
+#include "train/engine.h"
+#include "train/inputs.h"
+#include "train/update_pass.h"
+
+namespace verlcpp::train {
+
+/// Seconds spent in each phase of a step, under verl's timer names (gen, reward, old_log_prob, ref,
+/// adv, update_actor, save_checkpoint, step).
+class PhaseTimer {
+ public:
+  /// Runs `body` and adds its wall time to `phase`.
+  void time(const std::string& phase, const std::function<void()>& body);
+  const std::map<std::string, double>& seconds() const { return seconds_; }
+
+ private:
+  std::map<std::string, double> seconds_;
+};
+
+/// A step's experience with what the metrics need besides.
+struct StepExperience {
+  Experience experience;
+  TokenValues entropy;        // of the actor before the update
+  TokenValues token_rewards;  // token-level rewards: score on the last token, less KL in reward
+  double reward_kl = 0;       // mean over sequences of the masked mean KL (use_kl_in_reward)
+  double reward_kl_coef = 0;  // beta that was applied
+  ScheduleStats schedule;     // of the log-prob passes
+};
+
+/// 1. rollout. The step's trajectories in global order, prompt-major: generated on the pool, or the
+/// recorded ones.
+std::vector<data::Trajectory> rollout_batch(const Engine& engine,
+                                            const model::ParameterBuffer& weights,
+                                            const TrainConfig& config, const Inputs& inputs,
+                                            int64_t step);
+
+/// 2. reward of generated responses by their data source's rule (recorded ones keep theirs).
+void score_batch(const TrainConfig& config, const Inputs& inputs, int64_t step,
+                 std::vector<data::Trajectory>& batch);
+
+/// 3. old log-probs, 4. reference log-probs (`reference` may be null), 5. KL in reward and
+/// advantages; verl's order. Updates the KL controller.
+StepExperience make_experience(const Engine& engine, const model::ParameterBuffer& actor,
+                               const model::ParameterBuffer* reference, const TrainConfig& config,
+                               std::vector<data::Trajectory> batch, algo::KlController& kl,
+                               PhaseTimer& timer);
+
+/// verl's agg_loss over a whole batch of token values.
+double aggregate(const TrainConfig& config, std::span<const data::Trajectory> batch,
+                 const TokenValues& values);
+
+}  // namespace verlcpp::train

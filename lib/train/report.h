@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/tree.h"
+#include "train/pipeline.h"
+#include "train/train_config.h"
+#include "train/update_pass.h"
+
+namespace verlcpp::train {
+
+/// What one step did, as the trainer hands it over.
+struct StepOutcome {
+  int64_t step = 0;  // 1-based, verl's global_step
+  int64_t epoch = 0;
+  const StepExperience& experience;
+  const std::vector<MiniBatchResult>& updates;
+  ScheduleStats schedule;  // of the update
+  double lr = 0;
+  int64_t peak_bytes = 0;  // of rank 0's backend
+  const PhaseTimer& timer;
+};
+
+/// Rank 0's voice: start-up times, verl's console line and JSONL metrics file, the progress bar,
+/// and the closing summary.
+class Report {
+ public:
+  Report(const TrainConfig& config, const config::Node& tree,
+         std::chrono::steady_clock::time_point start);
+  ~Report();
+
+  /// The start-up phase `name` ends now.
+  void phase(const std::string& name);
+  /// Training begins after `done_steps` of `total_steps`; cuts metrics of later steps.
+  void begin(int64_t done_steps, int64_t total_steps);
+  void step(const StepOutcome& outcome);
+  void checkpoint_saved(const std::string& folder, const std::string& export_folder);
+  /// Where everything is, and a small plot of the reward.
+  void finish();
+  /// The resolved configuration as YAML: its digest goes into checkpoints.
+  const std::string& config_text() const { return config_text_; }
+
+ private:
+  struct State;
+  const TrainConfig& config_;
+  std::string config_text_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace verlcpp::train

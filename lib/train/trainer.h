@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/engine.h"
+#include "train/inputs.h"
+#include "train/pipeline.h"
+#include "train/report.h"
+
+namespace verlcpp::train {
+
+/// verl's PPO loop on one rank (SPMD: every rank runs it, rank 0 reports and writes). Owns counters
+/// and checkpoints; no maths, no YAML, no CUDA.
+class Trainer {
+ public:
+  /// Loads weights, and the checkpoint that resume_mode names. `report` is rank 0's, null
+  /// elsewhere.
+  Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs, Report* report);
+  /// Runs to the last step.
+  void run();
+
+ private:
+  void train_step(int64_t step);
+  void save(int64_t step);
+  void resume();
+  bool is_save_step(int64_t step) const;
+
+  const Engine& engine_;
+  const TrainConfig& config_;
+  const Inputs& inputs_;
+  Report* report_;
+  model::ParameterLayout layout_;
+  model::ParameterBuffer weights_, grad_;
+  std::unique_ptr<model::ParameterBuffer> reference_;
+  Optimizer optimizer_;
+  LrSchedule lr_;
+  algo::KlController kl_;
+  int64_t done_steps_ = 0;  // finished steps; the next one is done_steps_ (0-based)
+};
+
+/// verl's dtype names -> storage of weights and activations.
+DType parse_dtype(const std::string& name);
+
+}  // namespace verlcpp::train

@@ -1,0 +1,291 @@
+// The product's claim: any layout gives the numbers of one rank with one micro-batch. Ten updates
+// on recorded trajectories, each of two epochs over two mini-batches, with a reference that differs
+// from the actor, active ratio and gradient clipping and one fully masked sample.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+#include "base/rng.h"
+#include "config/compose.h"
+#include "config/embedded.h"
+#include "cpu/cpu_backend.h"
+#include "parallel/thread_ranks.h"
+#include "support/catch.h"
+#include "train/pipeline.h"
+
+using namespace verlcpp;
+using namespace verlcpp::train;
+
+namespace {
+
+constexpr int64_t kLongest = 48;  // prompt + response; a multiple of every pool used below
+
+struct Layout {
+  std::string name;
+  std::vector<std::string> overrides;
+  bool shuffle_packing = false;
+};
+
+model::ModelConfig tiny_model() {
+  model::ModelConfig c;
+  c.architecture = "Qwen3ForCausalLM";
+  c.vocab = 29;
+  c.hidden = 16;
+  c.ffn = 24;
+  c.layers = 2;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.head_dim = 4;
+  c.qkv_bias = true;
+  c.qk_norm = true;
+  c.tied_embeddings = true;
+  return c;
+}
+
+std::string actor(const std::string& key) { return "actor_rollout_ref.actor." + key; }
+std::string megatron(const std::string& key) { return actor("megatron." + key); }
+
+TrainConfig make_config(const std::vector<std::string>& layout,
+                        const std::vector<std::string>& more) {
+  std::vector<std::string> overrides{
+      "trainer.device=cpu",
+      megatron("dtype=float64"),
+      "algorithm.adv_estimator=grpo",
+      "algorithm.use_kl_in_reward=True",
+      "algorithm.kl_ctrl.kl_coef=0.05",
+      "data.train_batch_size=3",
+      "data.max_prompt_length=24",
+      "data.max_response_length=24",
+      "actor_rollout_ref.rollout.n=4",
+      "actor_rollout_ref.rollout.name=replay",
+      actor("ppo_mini_batch_size=2"),  // 8 responses, then a short mini-batch of 4
+      actor("ppo_epochs=2"),
+      actor("shuffle=True"),
+      actor("use_kl_loss=True"),
+      actor("kl_loss_coef=0.1"),
+      actor("entropy_coeff=0.01"),
+      actor("clip_ratio=0.02"),
+      actor("clip_ratio_low=0.02"),
+      actor("clip_ratio_high=0.02"),
+      actor("optim.lr=2e-3"),
+      actor("optim.clip_grad=0.5"),
+      "trainer.n_gpus_per_node=1",
+      actor("use_dynamic_bsz=True"),
+      "data.max_token_len_per_gpu=4096",
+  };
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  overrides.insert(overrides.end(), layout.begin(), layout.end());
+  config::Node tree =
+      config::resolve(config::compose({{config::embedded()}, "ppo_trainer", overrides}).tree);
+  return bind_train_config(tree);
+}
+
+/// Three groups of four: lengths of 1, odd ones, ones shorter than 2 x cp, the exact limit, and one
+/// sample without a trainable token.
+std::vector<data::Trajectory> recorded() {
+  const PhiloxKey key{11, 12};
+  const std::pair<int, int> lengths[] = {{1, 1},  {24, 24}, {1, 2},  {7, 13}, {5, 1},  {3, 3},
+                                         {10, 9}, {1, 23},  {24, 1}, {2, 5},  {11, 6}, {4, 19}};
+  std::vector<data::Trajectory> batch;
+  for (uint32_t s = 0; s < 12; ++s) {
+    data::Trajectory& t = batch.emplace_back();
+    t.uid = "group" + std::to_string(s / 4);
+    for (int i = 0; i < lengths[s].first + lengths[s].second; ++i) {
+      const auto id = static_cast<int32_t>(philox4x32({s, static_cast<uint32_t>(i)}, key)[0] % 29);
+      (i < lengths[s].first ? t.prompt_ids : t.response_ids).push_back(id);
+    }
+    t.response_mask.assign(t.response_ids.size(), s == 9 ? 0 : 1);
+    if (s == 3) t.response_mask[4] = t.response_mask[5] = 0;  // a tool's output
+    t.reward = uniform_open(philox4x32({s, 1000}, key)[0]);
+    t.temperature = s % 2 == 0 ? 1.0 : 0.8;
+  }
+  return batch;
+}
+
+struct Result {
+  std::vector<double> losses, norms;
+  std::vector<std::vector<double>> gradients;  // after each update
+  std::vector<double> weights;
+  double clipped = 0;
+};
+
+/// A planner that also shuffles the samples inside each group and the order of micro-batches.
+Planner shuffled(Planner inner) {
+  return [inner = std::move(inner)](std::span<const int64_t> lengths) {
+    schedule::Plan plan = inner(lengths);
+    const PhiloxKey key{5, 6};
+    for (schedule::MicroBatch& m : plan.micro_batches) {
+      for (schedule::PlanGroup& g : m.groups) {
+        std::vector<int> mixed;
+        for (int64_t i : random_permutation(static_cast<int64_t>(g.samples.size()), key, 1)) {
+          mixed.push_back(g.samples[static_cast<size_t>(i)]);
+        }
+        g.samples = mixed;
+      }
+    }
+    std::reverse(plan.micro_batches.begin(), plan.micro_batches.end());
+    return plan;
+  };
+}
+
+Result train(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing) {
+  Result result;
+  const auto batch = recorded();
+  const model::ModelConfig model_config = tiny_model();
+  const auto world = static_cast<int>(config.world_size());
+  const model::ParameterLayout layout(model_config, 24);  // the same padding for every pool
+  parallel::run_thread_ranks(world, [&](int rank, parallel::RankCommunicators comm) {
+    CpuBackend backend;
+    const parallel::Topology topology(batching_rule(config, Pass::kActorUpdate).sizes, rank);
+    const model::Transformer transformer(backend, model_config, dtype);
+    const Engine engine{backend, transformer, topology, comm};
+    model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
+    model::ParameterBuffer reference(backend, layout, dtype, MemoryTag::kWeights);
+    model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
+    initialize(backend, weights, 1);
+    initialize(backend, reference, 2);
+    Optimizer optimizer(backend, layout, dtype,
+                        optimizer_options(config.actor_rollout_ref.actor.optim));
+    algo::KlController kl("fixed", config.algorithm.kl_ctrl.kl_coef, 0.1, 1000);
+    Planner planner = make_planner(batching_rule(config, Pass::kActorUpdate));
+    if (shuffle_packing) planner = shuffled(planner);
+    for (int step = 0; step < updates; ++step) {
+      PhaseTimer timer;
+      const StepExperience e =
+          make_experience(engine, weights, &reference, config, batch, kl, timer);
+      ScheduleStats stats;
+      const auto done =
+          update_pass(engine, {weights, grad, optimizer}, e.experience, update_options(config),
+                      planner, step, config.actor_rollout_ref.actor.optim.lr, stats);
+      if (rank != 0) continue;
+      for (const MiniBatchResult& m : done) {
+        result.losses.push_back(m.loss);
+        result.norms.push_back(m.grad_norm);
+        result.clipped += m.sums.clipped;
+      }
+      result.gradients.push_back(download(backend, grad.flat()));
+    }
+    if (rank == 0) result.weights = download(backend, weights.flat());
+  });
+  return result;
+}
+
+double relative_l2(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / std::max(norm, 1e-300));
+}
+
+void check_equal(const Result& got, const Result& want, double tolerance) {
+  CHECK(relative_l2(got.losses, want.losses) < tolerance);
+  CHECK(relative_l2(got.norms, want.norms) < tolerance);
+  for (size_t i = 0; i < want.gradients.size(); ++i) {
+    CHECK(relative_l2(got.gradients[i], want.gradients[i]) < tolerance);
+  }
+  CHECK(relative_l2(got.weights, want.weights) < tolerance);
+}
+
+Layout static_cp(int world, int cp, std::vector<std::string> more) {
+  Layout l{std::to_string(world) + " ranks, CP " + std::to_string(cp),
+           {"trainer.n_gpus_per_node=" + std::to_string(world),
+            megatron("context_parallel_size=" + std::to_string(cp))}};
+  for (const std::string& o : more) l.name += ", " + o.substr(o.rfind('.') + 1);
+  l.overrides.insert(l.overrides.end(), more.begin(), more.end());
+  return l;
+}
+
+/// DCP whose limit makes the longest sample need exactly the whole pool.
+Layout dynamic_cp(int pool, int cp, int64_t limit) {
+  return {"DCP on " + std::to_string(pool) + " ranks, limit " + std::to_string(limit),
+          {"trainer.n_gpus_per_node=" + std::to_string(pool),
+           megatron("context_parallel_size=" + std::to_string(cp)),
+           megatron("dynamic_context_parallel=True"),
+           megatron("max_seqlen_per_dp_cp_rank=" + std::to_string(limit))}};
+}
+
+std::vector<std::string> micro_batches_of(int size) {
+  const std::string n = std::to_string(size);
+  return {actor("use_dynamic_bsz=False"), actor("ppo_micro_batch_size_per_gpu=" + n),
+          "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=" + n,
+          "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=" + n};
+}
+
+bool short_list() {
+  const char* value = std::getenv("VERLCPP_LAYOUTS");
+  return value != nullptr && std::string(value) == "short";
+}
+
+std::vector<Layout> layouts() {
+  if (short_list()) return {static_cp(4, 2, {}), dynamic_cp(4, 2, kLongest / 4)};
+  std::vector<Layout> all{
+      static_cp(2, 2, {}),
+      static_cp(3, 3, {}),
+      static_cp(4, 4, {}),
+      static_cp(4, 1, {}),
+      static_cp(4, 2, {}),
+      static_cp(1, 1, micro_batches_of(1)),
+      static_cp(1, 1, micro_batches_of(3)),
+      static_cp(4, 2, micro_batches_of(1)),
+      static_cp(1, 1, {"data.max_token_len_per_gpu=48"}),
+      static_cp(2, 2, {"data.max_token_len_per_gpu=40"}),
+      dynamic_cp(2, 1, kLongest / 2),
+      dynamic_cp(4, 2, kLongest / 4),
+      dynamic_cp(6, 3, kLongest / 6),
+      dynamic_cp(8, 2, kLongest / 8),
+      dynamic_cp(8, 8, 30),
+  };
+  Layout mixed = static_cp(1, 1, {"data.max_token_len_per_gpu=60"});
+  mixed.name += ", shuffled packing";
+  mixed.shuffle_packing = true;
+  all.push_back(mixed);
+  mixed = dynamic_cp(6, 3, 16);
+  mixed.name += ", shuffled packing";
+  mixed.shuffle_packing = true;
+  all.push_back(mixed);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("ten updates give the one-rank numbers in fp64 under every layout") {
+  const int updates = short_list() ? 2 : 10;
+  const Result want = train(make_config({}, {}), DType::kFloat64, updates, false);
+  REQUIRE(want.losses.size() == static_cast<size_t>(updates * 4));
+  CHECK(want.clipped > 0);                                               // ratios clip
+  CHECK(*std::max_element(want.norms.begin(), want.norms.end()) > 0.5);  // gradients clip
+  for (const Layout& layout : layouts()) {
+    INFO(layout.name);
+    check_equal(
+        train(make_config(layout.overrides, {}), DType::kFloat64, updates, layout.shuffle_packing),
+        want, 1e-9);
+  }
+}
+
+TEST_CASE("every loss_agg_mode is the same under static and dynamic CP") {
+  for (const char* mode : {"token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean",
+                           "seq-mean-token-sum-norm"}) {
+    INFO(mode);
+    const std::vector<std::string> more{actor(std::string("loss_agg_mode=") + mode)};
+    const Result want = train(make_config({}, more), DType::kFloat64, 1, false);
+    for (const Layout& layout : {static_cp(4, 2, {}), dynamic_cp(4, 2, kLongest / 4)}) {
+      check_equal(train(make_config(layout.overrides, more), DType::kFloat64, 1, false), want,
+                  1e-9);
+    }
+  }
+}
+
+TEST_CASE("fp32 agrees across layouts within 1e-5 for one update") {
+  const Result want = train(make_config({}, {}), DType::kFloat32, 1, false);
+  for (const Layout& layout : {static_cp(4, 4, {}), dynamic_cp(4, 2, kLongest / 4)}) {
+    INFO(layout.name);
+    const Result got = train(make_config(layout.overrides, {}), DType::kFloat32, 1, false);
+    CHECK(got.losses[0] == Approx(want.losses[0]).epsilon(1e-5).margin(1e-6));
+    CHECK(got.norms[0] == Approx(want.norms[0]).epsilon(1e-5));
+  }
+}
