@@ -13,11 +13,11 @@ struct ModelConfig {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
-  bool qkv_bias = false;  // Qwen2; Llama with attention_bias
+  bool qkv_bias = false;  // Qwen2
   bool qk_norm = false;   // Qwen3: RMSNorm over H on q and k before RoPE
   bool tied_embeddings = false;
   int64_t max_positions = 0;
-  std::vector<int32_t> eos_token_ids;
+  std::vector<int32_t> eos_token_ids;  // config.json's, then generation_config.json's
   int32_t bos_token_id = -1, pad_token_id = -1;
   std::string json;  // the file's text, written back on export
 
@@ -25,8 +25,10 @@ struct ModelConfig {
   int64_t parameter_count() const;
 };
 
-/// Reads <folder>/config.json. Throws DataError naming file, key, value and the architectures we
-/// run. Rope scaling other than none is refused by name.
+/// Reads <folder>/config.json, and the end-of-sequence ids of generation_config.json where there is
+/// one. Throws DataError naming file, key, value and what is valid. What the transformer does not
+/// compute is refused by name: rotary scaling, sliding windows, dropout, quantized weights,
+/// `attention_bias` of Llama and Qwen3 (which biases o_proj too).
 ModelConfig read_model_config(const std::string& folder);
 ModelConfig parse_model_config(const std::string& json, const std::string& where);
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct StoredTensor {
   Shape shape;
   std::span<const std::byte> bytes;
 };
+
+class MappedFile;
 
 /// Read-only view of one .safetensors file, or of a sharded set through its index.json. Every
 /// length and offset is checked before use; DataError names the file and the tensor.
@@ -33,20 +36,25 @@ class SafetensorsReader {
   const std::string& path() const { return path_; }
 
  private:
+  using Tensors = std::map<std::string, StoredTensor>;
+  Tensors map_file(const std::string& path);
+  void map_index(const std::string& folder);
+
   std::string path_;
-  std::vector<std::span<const std::byte>> mappings_;
-  std::map<std::string, StoredTensor> tensors_;
+  std::vector<std::unique_ptr<MappedFile>> mappings_;
+  Tensors tensors_;
 };
 
-/// A tensor to write: `fill` puts its bytes (called once, in file order).
+/// A tensor to write: `fill` puts its bytes (called once).
 struct TensorToWrite {
   std::string name;
   DType dtype;
   Shape shape;
   std::function<void(std::span<std::byte>)> fill;
 };
-/// Writes one .safetensors file (metadata {"format": "pt"}), synced to disk. DeviceError names the
-/// path, and the bytes needed, on failure.
+/// Writes one .safetensors file (metadata {"format": "pt"}), wider dtypes first so that every
+/// tensor is aligned, file and folder synced to disk. DeviceError names the path, the bytes needed
+/// and the reason.
 void write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
 
 /// Loads a Hugging Face folder's weights into the flat buffer, converting F64, F32, BF16, F16.
@@ -59,5 +67,12 @@ std::vector<TensorToWrite> hf_tensors(Backend& backend, const ParameterBuffer& b
 /// Fills a flat buffer from tensors named HF name + `suffix`.
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
                      const ParameterBuffer& buffer);
+
+/// Writes a Hugging Face folder: model.safetensors in `dtype`, the source's config.json with its
+/// dtype set to what was written, and copies of the source's tokenizer and generation files where
+/// present. Creates the folder; everything is synced to disk. DeviceError names the path.
+void export_hf_folder(Backend& backend, const std::string& source_folder,
+                      const std::string& target_folder, const ModelConfig& config,
+                      const ParameterBuffer& weights, DType dtype);
 
 }  // namespace verlcpp::model

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace verlcpp::model {
+
+/// A file being written from its start. `close` syncs file and folder to disk; a file destroyed
+/// before is left as it is. DeviceError names the path, the bytes needed and the reason.
+class SyncedFile {
+ public:
+  /// Creates or empties `path`. `bytes_needed`: of the whole file, for messages.
+  SyncedFile(std::string path, int64_t bytes_needed);
+  ~SyncedFile();
+  SyncedFile(const SyncedFile&) = delete;
+  SyncedFile& operator=(const SyncedFile&) = delete;
+  void write(std::span<const std::byte> bytes);
+  void close();
+
+ private:
+  [[noreturn]] void fail() const;  // with errno's reason
+
+  std::string path_;
+  int64_t bytes_needed_;
+  int file_ = -1;
+};
+
+/// The whole of `text` as a file, synced.
+void write_synced(const std::string& path, const std::string& text);
+
+}  // namespace verlcpp::model

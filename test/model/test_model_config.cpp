@@ -1,0 +1,171 @@
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "model/model_config.h"
+#include "model/parameters.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::model;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string kReference = VERLCPP_REFERENCE;
+
+/// A Llama configuration after a JSON merge patch (null removes a key).
+std::string llama(const std::string& change) {
+  Json json = Json::parse(R"({"architectures": ["LlamaForCausalLM"], "vocab_size": 50,
+      "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+      "hidden_act": "silu"})");
+  json.merge_patch(Json::parse(change));
+  return json.dump();
+}
+
+std::string refusal(const std::string& change) {
+  try {
+    parse_model_config(llama(change), "config.json");
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+ModelConfig accepted(const std::string& change) {
+  return parse_model_config(llama(change), "config.json");
+}
+
+}  // namespace
+
+TEST_CASE("the folders that transformers writes") {
+  SECTION("Qwen2: biases, tied") {
+    const ModelConfig c = read_model_config(kReference + "/qwen2");
+    CHECK(c.architecture == "Qwen2ForCausalLM");
+    CHECK(c.vocab == 100);
+    CHECK(c.hidden == 32);
+    CHECK(c.ffn == 29);
+    CHECK(c.layers == 2);
+    CHECK(c.heads == 4);
+    CHECK(c.kv_heads == 2);
+    CHECK(c.head_dim == 8);
+    CHECK(c.rms_norm_eps == 1e-6);
+    CHECK(c.rope_theta == 1e6);
+    CHECK(c.qkv_bias);
+    CHECK_FALSE(c.qk_norm);
+    CHECK(c.tied_embeddings);
+    CHECK(c.max_positions == 512);
+    CHECK(c.eos_token_ids == std::vector<int32_t>{0});
+    CHECK(c.bos_token_id == -1);
+    CHECK(c.pad_token_id == 0);
+  }
+  SECTION("Qwen3: QK norm, its own head_dim, untied") {
+    const ModelConfig c = read_model_config(kReference + "/qwen3");
+    CHECK(c.head_dim == 10);
+    CHECK(c.rope_theta == 1e4);
+    CHECK_FALSE(c.qkv_bias);
+    CHECK(c.qk_norm);
+    CHECK_FALSE(c.tied_embeddings);
+  }
+  SECTION("Llama: one kv head, two ends of sequence") {
+    const ModelConfig c = read_model_config(kReference + "/llama");
+    CHECK(c.kv_heads == 1);
+    CHECK(c.rms_norm_eps == 1e-5);
+    CHECK(c.rope_theta == 5e5);
+    CHECK_FALSE(c.qkv_bias);
+    CHECK_FALSE(c.qk_norm);
+    CHECK(c.eos_token_ids == std::vector<int32_t>{0, 98});
+  }
+}
+
+TEST_CASE("parameter_count is what the layout holds") {
+  for (const std::string name : {"qwen2", "qwen3", "llama"}) {
+    const ModelConfig config = read_model_config(kReference + "/" + name);
+    const ParameterLayout layout(config, 1);
+    int64_t count = 0;
+    for (const ParamSpec& spec : layout.specs()) count += numel_of(spec.shape);
+    INFO(name);
+    CHECK(config.parameter_count() == count);
+  }
+}
+
+TEST_CASE("absent keys take transformers' defaults") {
+  const ModelConfig c = accepted("{}");
+  CHECK(c.head_dim == 6);
+  CHECK(c.rms_norm_eps == 1e-6);
+  CHECK(c.rope_theta == 1e4);
+  CHECK_FALSE(c.tied_embeddings);
+  CHECK(c.eos_token_ids.empty());
+  CHECK(c.json == llama("{}"));
+  CHECK(accepted(R"({"num_key_value_heads": null})").kv_heads == 4);
+  CHECK(accepted(R"({"architectures": ["Qwen3ForCausalLM"]})").head_dim == 128);
+  CHECK(accepted(R"({"architectures": ["Qwen2ForCausalLM"]})").qkv_bias);
+}
+
+TEST_CASE("rope_theta in both places") {
+  CHECK(accepted(R"({"rope_theta": 5000})").rope_theta == 5000);
+  CHECK(
+      accepted(R"({"rope_parameters": {"rope_type": "default", "rope_theta": 6000}})").rope_theta ==
+      6000);
+  CHECK(accepted(R"({"rope_theta": 5000, "rope_scaling": {"type": "default"}})").rope_theta ==
+        5000);
+  CHECK(refusal(R"({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}})") ==
+        "config.json: rope_scaling: rope_type: \"llama3\"; valid: \"default\" (rotary scaling is "
+        "not supported)");
+  CHECK(refusal(R"({"rope_parameters": {"type": "yarn"}})") ==
+        "config.json: rope_parameters: type: \"yarn\"; valid: \"default\" (rotary scaling is not "
+        "supported)");
+  CHECK(refusal(R"({"rope_theta": -1})") ==
+        "config.json: rope_theta: -1; valid: a positive number");
+}
+
+TEST_CASE("what the transformer does not compute is refused by name") {
+  const std::string architectures =
+      "; valid: a list of one of Qwen2ForCausalLM, Qwen3ForCausalLM, LlamaForCausalLM";
+  CHECK(refusal("{}") == "accepted");
+  CHECK(refusal(R"({"architectures": ["MixtralForCausalLM"]})") ==
+        "config.json: architectures: [\"MixtralForCausalLM\"]" + architectures);
+  CHECK(refusal(R"({"architectures": null})") ==
+        "config.json: architectures is missing" + architectures);
+  CHECK(refusal(R"({"hidden_act": "gelu"})") ==
+        "config.json: hidden_act: \"gelu\"; valid: \"silu\"");
+  CHECK(refusal(R"({"use_sliding_window": true})") ==
+        "config.json: use_sliding_window: true; valid: false");
+  CHECK(refusal(R"({"layer_types": ["full_attention", "sliding_attention"]})") ==
+        "config.json: layer_types: [\"full_attention\",\"sliding_attention\"]; valid: "
+        "full_attention for every layer");
+  CHECK(refusal(R"({"attention_bias": true})") ==
+        "config.json: attention_bias: true; valid: false (a bias on o_proj is not supported)");
+  CHECK(refusal(R"({"attention_dropout": 0.1})") ==
+        "config.json: attention_dropout: 0.1; valid: 0.0");
+  CHECK(refusal(R"({"quantization_config": {"bits": 4}})") ==
+        "config.json: quantization_config: {\"bits\":4}; valid: null (quantized weights are not "
+        "supported)");
+}
+
+TEST_CASE("missing and wrong values name file, key, value and what is valid") {
+  const auto missing = [](const std::string& key) { return refusal("{\"" + key + "\": null}"); };
+  for (const std::string key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "max_position_embeddings"}) {
+    CHECK(missing(key) == "config.json: " + key + " is missing; valid: a positive integer");
+  }
+  CHECK(refusal(R"({"hidden_size": 24.0})") ==
+        "config.json: hidden_size: 24.0; valid: a positive integer");
+  CHECK(refusal(R"({"vocab_size": 4294967296})") ==
+        "config.json: vocab_size: 4294967296; valid: a positive integer");
+  CHECK(refusal(R"({"num_key_value_heads": 3})") ==
+        "config.json: num_key_value_heads: 3; valid: a divisor of num_attention_heads 4");
+  CHECK(refusal(R"({"hidden_size": 25})") ==
+        "config.json: hidden_size: 25; valid: a multiple of num_attention_heads 4 when head_dim is "
+        "absent");
+  CHECK(refusal(R"({"head_dim": 5})") ==
+        "config.json: head_dim (or hidden_size / num_attention_heads): 5; valid: an even number");
+  CHECK(refusal(R"({"tie_word_embeddings": "yes"})") ==
+        "config.json: tie_word_embeddings: \"yes\"; valid: true or false");
+  CHECK(refusal(R"({"eos_token_id": [1, 50]})") ==
+        "config.json: eos_token_id: [1,50]; valid: a token id from 0 to 49, or a list of them");
+  CHECK_THROWS_WITH(parse_model_config("[]", "c"), "c: not a JSON object");
+  CHECK_THROWS_WITH(parse_model_config("{\"a\": }", "c"), "c: not JSON (byte 7)");
+  CHECK_THROWS_AS(read_model_config("/nowhere"), DataError);
+}

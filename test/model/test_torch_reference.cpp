@@ -1,0 +1,259 @@
+// Against PyTorch in float64 (scripts/make_reference.py): logits, log-probs, entropies, loss, every
+// gradient and ten training steps of tiny Qwen2, Qwen3 and Llama models.
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "cpu/cpu_backend.h"
+#include "model/transformer.h"
+#include "model/weights_io.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::model;
+
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+/// The vectors of one model.
+class Vectors {
+ public:
+  explicit Vectors(const std::string& path) : reader_(path) {}
+
+  std::vector<double> doubles(const std::string& name) const {
+    return values<double>(name, DType::kFloat64);
+  }
+  std::vector<int32_t> ints(const std::string& name) const {
+    return values<int32_t>(name, DType::kInt32);
+  }
+
+ private:
+  template <class T>
+  std::vector<T> values(const std::string& name, DType dtype) const {
+    const StoredTensor* tensor = reader_.find(name);
+    INFO(name);
+    REQUIRE(tensor != nullptr);
+    REQUIRE(tensor->dtype == dtype);
+    std::vector<T> out(tensor->bytes.size() / sizeof(T));
+    std::memcpy(out.data(), tensor->bytes.data(), tensor->bytes.size());
+    return out;
+  }
+
+  SafetensorsReader reader_;
+};
+
+/// |a - b| / |b|, L2; infinite for different sizes or a b of zeros.
+double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
+  double error = 0, norm = 0;
+  if (a.size() != b.size()) return INFINITY;
+  for (size_t i = 0; i < b.size(); ++i) {
+    error += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return norm > 0 ? std::sqrt(error / norm) : INFINITY;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// The documents of the vectors, packed on one rank.
+data::PackedBatch pack_documents(const Vectors& vectors) {
+  const std::vector<int32_t> ids = vectors.ints("token_ids");
+  std::vector<std::vector<int32_t>> documents;
+  schedule::PlanGroup group;
+  group.ranks = {0};
+  auto next = ids.begin();
+  for (const int32_t length : vectors.ints("lengths")) {
+    group.samples.push_back(static_cast<int>(documents.size()));
+    documents.emplace_back(next, next + length);
+    next += length;
+  }
+  return data::pack(group, 0, 1, documents);
+}
+
+/// A model from its folder with the batch of its vectors.
+class Fixture {
+ public:
+  explicit Fixture(const std::string& name)
+      : folder_(std::string(VERLCPP_REFERENCE) + "/" + name),
+        vectors(folder_ + "/reference.safetensors"),
+        config(read_model_config(folder_)),
+        layout(config, 1),
+        weights(backend, layout, DType::kFloat64, MemoryTag::kWeights),
+        grad(backend, layout, DType::kFloat64, MemoryTag::kMainGrad),
+        transformer(backend, config, DType::kFloat64),
+        attention(backend, nullptr),
+        packed(pack_documents(vectors)) {
+    load_hf_weights(backend, folder_, weights);
+    batch = upload(vectors.ints("head_rows"));
+    d_log_prob = vectors.doubles("weight_log_prob");
+    d_entropy = vectors.doubles("weight_entropy");
+  }
+
+  DeviceBatch upload(const std::vector<int32_t>& head_rows) const {
+    const double temperature = vectors.doubles("temperature")[0];
+    const std::vector<double> row_temperature(static_cast<size_t>(packed.rows()), temperature);
+    const parallel::CpGroup alone{.ranks = {0}, .index = 0};
+    return transformer.upload(packed, alone, head_rows, row_temperature);
+  }
+
+  std::vector<double> host(const Tensor& x) { return download(backend, x); }
+
+  double loss(const TokenOutputs& out) {
+    return dot(d_log_prob, host(out.log_prob_R)) + dot(d_entropy, host(out.entropy_R));
+  }
+
+  /// Loss before the step; the gradient is left in `grad`.
+  double forward_backward() {
+    Saved saved;
+    const TokenOutputs out = transformer.forward(weights, batch, attention, &saved);
+    const double value = loss(out);
+    backend.fill_zero(grad.flat());
+    const auto device = [&](const std::vector<double>& values) {
+      return upload_as(backend, DType::kFloat64, values, {static_cast<int64_t>(values.size())},
+                       MemoryTag::kWorkspace);
+    };
+    transformer.backward(weights, batch, attention, saved, device(d_log_prob), device(d_entropy),
+                         grad);
+    return value;
+  }
+
+  /// Calls visit(hf name, our values) for every Hugging Face tensor of `buffer`.
+  template <class Visit>
+  void for_each_piece(const ParameterBuffer& buffer, Visit visit) {
+    for (const ParamSpec& spec : layout.specs()) {
+      for (const HfPiece& piece : spec.pieces) {
+        visit(piece.hf_name, host(buffer.at(spec.name).rows(piece.row, piece.shape[0])));
+      }
+    }
+  }
+
+ private:
+  std::string folder_;
+
+ public:
+  Vectors vectors;
+  cpu::CpuBackend backend;
+  ModelConfig config;
+  ParameterLayout layout;
+  ParameterBuffer weights, grad;
+  Transformer transformer;
+  ContextParallelAttention attention;
+  data::PackedBatch packed;
+  DeviceBatch batch;
+  std::vector<double> d_log_prob, d_entropy;
+};
+
+/// AdamW over a flat buffer by Megatron's rules: clipping by the global norm, then one call per
+/// parameter tensor, without decay for one-dimensional ones.
+class Optimizer {
+ public:
+  Optimizer(Fixture& f, const std::vector<double>& adamw)
+      : f_(f),
+        exp_avg_(f.backend, f.layout, DType::kFloat64, MemoryTag::kOptimizer),
+        exp_avg_sq_(f.backend, f.layout, DType::kFloat64, MemoryTag::kOptimizer),
+        clip_(adamw.at(5)) {
+    options_ = {.lr = adamw[0], .beta1 = adamw[1], .beta2 = adamw[2], .eps = adamw[3]};
+    weight_decay_ = adamw[4];
+    options_.step = 0;
+  }
+
+  /// Returns the gradient's norm before clipping.
+  double step() {
+    const Tensor sum = f_.backend.allocate(DType::kFloat64, {1}, MemoryTag::kWorkspace);
+    f_.backend.fill_zero(sum);
+    f_.backend.sum_squares(sum, f_.grad.flat());
+    const double norm = std::sqrt(f_.host(sum)[0]);
+    options_.grad_scale = std::min(1.0, clip_ / (norm + 1e-6));  // Megatron and PyTorch alike
+    ++options_.step;
+    for (const ParamSpec& spec : f_.layout.specs()) {
+      options_.weight_decay = spec.decay ? weight_decay_ : 0.0;
+      f_.backend.adamw(f_.weights.at(spec.name), f_.grad.at(spec.name), exp_avg_.at(spec.name),
+                       exp_avg_sq_.at(spec.name), options_);
+    }
+    return norm;
+  }
+
+ private:
+  Fixture& f_;
+  ParameterBuffer exp_avg_, exp_avg_sq_;
+  AdamWOptions options_;
+  double weight_decay_ = 0, clip_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("logits, log-probs, entropies and loss equal PyTorch's") {
+  const std::string name = GENERATE("qwen2", "qwen3", "llama");
+  INFO(name);
+  Fixture f(name);
+  std::vector<int32_t> all_rows(static_cast<size_t>(f.packed.rows()));
+  for (size_t i = 0; i < all_rows.size(); ++i) all_rows[i] = static_cast<int32_t>(i);
+  const Tensor logits = f.transformer.logits(f.weights, f.upload(all_rows), f.attention);
+  CHECK(relative_error(f.host(logits), f.vectors.doubles("logits")) < kTolerance);
+
+  std::vector<int32_t> labels;
+  for (const int32_t row : f.vectors.ints("head_rows")) {
+    labels.push_back(f.packed.labels[static_cast<size_t>(row)]);
+  }
+  CHECK(labels == f.vectors.ints("labels"));
+  const TokenOutputs out = f.transformer.forward(f.weights, f.batch, f.attention, nullptr);
+  CHECK(relative_error(f.host(out.log_prob_R), f.vectors.doubles("log_prob")) < kTolerance);
+  CHECK(relative_error(f.host(out.entropy_R), f.vectors.doubles("entropy")) < kTolerance);
+  CHECK(relative_error({f.loss(out)}, f.vectors.doubles("loss")) < kTolerance);
+}
+
+TEST_CASE("every gradient equals PyTorch's") {
+  const std::string name = GENERATE("qwen2", "qwen3", "llama");
+  Fixture f(name);
+  f.forward_backward();
+  f.for_each_piece(f.grad, [&](const std::string& hf_name, const std::vector<double>& ours) {
+    INFO(name << " " << hf_name);
+    const std::vector<double> theirs = f.vectors.doubles("grad." + hf_name);
+    CHECK(relative_error(ours, theirs) < kTolerance);
+  });
+}
+
+TEST_CASE("ten AdamW steps give PyTorch's losses, norms and weights") {
+  const std::string name = GENERATE("qwen2", "qwen3", "llama");
+  Fixture f(name);
+  const std::vector<double> losses = f.vectors.doubles("train_losses");
+  const std::vector<double> norms = f.vectors.doubles("train_grad_norms");
+  REQUIRE(norms.size() == 10);
+  REQUIRE(losses.size() == 11);
+  Optimizer optimizer(f, f.vectors.doubles("adamw"));
+  for (size_t step = 0; step < norms.size(); ++step) {
+    INFO(name << " step " << step);
+    CHECK(relative_error({f.forward_backward()}, {losses[step]}) < kTolerance);
+    CHECK(relative_error({optimizer.step()}, {norms[step]}) < kTolerance);
+  }
+  CHECK(relative_error({f.forward_backward()}, {losses.back()}) < kTolerance);
+  f.for_each_piece(f.weights, [&](const std::string& hf_name, const std::vector<double>& ours) {
+    INFO(name << " " << hf_name);
+    double sum = 0, squares = 0;
+    for (const double w : ours) {
+      sum += w;
+      squares += w * w;
+    }
+    const std::vector<double> theirs = f.vectors.doubles("trained." + hf_name);
+    CHECK(std::abs(sum - theirs[0]) < kTolerance * std::sqrt(squares * ours.size()));
+    CHECK(std::abs(squares - theirs[1]) < kTolerance * squares);
+  });
+}
+
+TEST_CASE("the ten steps meet both sides of the clip") {
+  int clipped = 0, free = 0;
+  for (const std::string name : {"qwen2", "qwen3", "llama"}) {
+    const Vectors vectors(std::string(VERLCPP_REFERENCE) + "/" + name + "/reference.safetensors");
+    const double clip = vectors.doubles("adamw").at(5);
+    for (const double norm : vectors.doubles("train_grad_norms")) ++(norm > clip ? clipped : free);
+  }
+  CHECK(clipped >= 5);
+  CHECK(free >= 2);
+}
