@@ -1,0 +1,260 @@
+#include "train/checkpoint.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace verlcpp::train {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
+constexpr const char* kManifest = "actor/ckpt_contents.json";
+constexpr const char* kPrefix = "global_step_";
+
+/// N of "global_step_N", or nothing.
+std::optional<int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return {};
+  const std::string digits = name.substr(std::strlen(kPrefix));
+  int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (error != std::errc() || end != digits.data() + digits.size()) return {};
+  return step;
+}
+
+/// Creates, syncs and closes; a file or folder that exists is synced as it is.
+void sync_path(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  const bool good = fd >= 0 && ::fsync(fd) == 0;
+  const int reason = errno;
+  if (fd >= 0) ::close(fd);
+  if (!good) throw DeviceError("checkpoint " + path.string() + ": " + std::strerror(reason));
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text << std::flush;
+  if (!out) {
+    throw DeviceError("checkpoint " + path.string() + ": cannot write " +
+                      std::to_string(text.size()) + " bytes: " + std::strerror(errno));
+  }
+  out.close();
+  sync_path(path);
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw DataError("checkpoint file " + path.string() + " cannot be read");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), folder));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// verl's manifest fields, and a digest of every file written so far.
+ordered_json manifest_json(const fs::path& folder, const CheckpointState& state,
+                           const CheckpointManifest& manifest) {
+  ordered_json contents, digests;
+  if (fs::exists(folder / "actor/model/huggingface")) {
+    contents["model"] = {{"path", "model/huggingface"}, {"format", "huggingface"}};
+    contents["hf_config"] = {{"path", "model/huggingface"}, {"format", "huggingface"}};
+  }
+  if (fs::exists(folder / "actor/optimizer/dist_ckpt")) {
+    contents["optimizer"] = {{"path", "optimizer/dist_ckpt"}, {"format", "safetensors"}};
+  }
+  for (const fs::path& file : files_below(folder)) {
+    digests[file.string()] = sha256_of_file((folder / file).string());
+  }
+  return {{"schema_version", 2},
+          {"framework", "megatron"},
+          {"role", "actor"},
+          {"arch", manifest.architecture},
+          {"global_step", state.step},
+          {"world_size", manifest.world_size},
+          {"save_contents", manifest.save_contents},
+          {"contents", contents},
+          {"sha256", digests}};
+}
+
+void remove_older(const fs::path& root, int64_t newest, int64_t keep) {
+  std::vector<int64_t> steps;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step && *step <= newest) steps.push_back(*step);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  for (size_t i = static_cast<size_t>(std::max<int64_t>(keep, 1)); i < steps.size(); ++i) {
+    fs::remove_all(root / (kPrefix + std::to_string(steps[i])));
+  }
+}
+
+/// An OpenSSL digest under construction.
+class Digest {
+ public:
+  Digest() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    expects(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "SHA-256 starts");
+  }
+  void update(const char* bytes, size_t n) {
+    expects(EVP_DigestUpdate(context_.get(), bytes, n) == 1, "SHA-256 takes bytes");
+  }
+  std::string hex() {
+    std::array<unsigned char, 32> value{};
+    expects(EVP_DigestFinal_ex(context_.get(), value.data(), nullptr) == 1, "SHA-256 ends");
+    std::string text;
+    for (unsigned char byte : value) {
+      text += "0123456789abcdef"[byte >> 4];
+      text += "0123456789abcdef"[byte & 15];
+    }
+    return text;
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+}  // namespace
+
+std::string sha256(const std::string& bytes) {
+  Digest digest;
+  digest.update(bytes.data(), bytes.size());
+  return digest.hex();
+}
+
+std::string sha256_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw DataError("checkpoint file " + path + " cannot be read");
+  Digest digest;
+  std::vector<char> block(1 << 20);
+  while (in) {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    digest.update(block.data(), static_cast<size_t>(in.gcount()));
+  }
+  return digest.hex();
+}
+
+std::vector<std::string> CheckpointFolder::remove_leftovers() const {
+  std::vector<std::string> removed;
+  if (!fs::is_directory(root_)) return removed;
+  for (const auto& entry : fs::directory_iterator(root_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".global_step_") && name.ends_with(".tmp")) removed.push_back(name);
+  }
+  for (const std::string& name : removed) fs::remove_all(fs::path(root_) / name);
+  return removed;
+}
+
+std::optional<std::string> CheckpointFolder::find(
+    const std::string& resume_mode, const std::optional<std::string>& resume_from_path) const {
+  if (resume_mode == "disable") return {};
+  if (resume_mode == "resume_path") {
+    if (!resume_from_path || resume_from_path->find(kPrefix) == std::string::npos) {
+      throw ConfigError("trainer.resume_from_path=" + resume_from_path.value_or("null") +
+                        " must name a folder called global_step_N when trainer.resume_mode="
+                        "resume_path");
+    }
+    fs::path path(*resume_from_path);
+    if (path.filename().empty()) path = path.parent_path();
+    if (!step_of(path.filename().string()) || !fs::is_directory(path)) {
+      throw ConfigError("trainer.resume_from_path=" + *resume_from_path +
+                        " is not a folder called global_step_N");
+    }
+    return path.string();
+  }
+  const fs::path tracker = fs::path(root_) / kTracker;
+  if (!fs::exists(tracker)) return {};
+  std::string text = read_text(tracker);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  const fs::path folder = fs::path(root_) / (kPrefix + text);
+  if (!step_of(kPrefix + text)) {
+    throw DataError("checkpoint file " + tracker.string() + " must hold a step number, got '" +
+                    text + "'");
+  }
+  if (!fs::is_directory(folder)) {
+    log::warning("checkpoint " + folder.string() + " named by " + tracker.string() +
+                 " is not there; starting from scratch");
+    return {};
+  }
+  return folder.string();
+}
+
+std::string CheckpointFolder::save(const CheckpointState& state, const CheckpointManifest& manifest,
+                                   const std::optional<int64_t>& max_to_keep,
+                                   const std::function<void(const std::string&)>& write) const {
+  const fs::path root(root_),
+      aside = root / (".global_step_" + std::to_string(state.step) + ".tmp");
+  const fs::path target = root / (kPrefix + std::to_string(state.step));
+  try {
+    fs::remove_all(aside);
+    fs::create_directories(aside / "actor");
+    write(aside.string());
+    const ordered_json json{{"step", state.step},
+                            {"optimizer_steps", state.optimizer_steps},
+                            {"kl_coef", state.kl_coef},
+                            {"config_digest", state.config_digest}};
+    write_text(aside / "state.json", json.dump(1) + "\n");
+    write_text(aside / kManifest, manifest_json(aside, state, manifest).dump(1) + "\n");
+    sync_path(aside / "actor");
+    sync_path(aside);
+    fs::remove_all(target);  // the same step saved before
+    fs::rename(aside, target);
+    sync_path(root);
+    write_text(root / (std::string(kTracker) + ".tmp"), std::to_string(state.step));
+    fs::rename(root / (std::string(kTracker) + ".tmp"), root / kTracker);
+    sync_path(root);
+    if (max_to_keep && *max_to_keep > 0) remove_older(root, state.step, *max_to_keep);
+  } catch (const fs::filesystem_error& e) {
+    throw DeviceError("checkpoint " + target.string() + " cannot be saved: " + e.what());
+  }
+  return target.string();
+}
+
+CheckpointState read_checkpoint(const std::string& folder) {
+  const auto parse = [&](const char* name) {
+    const std::string path = (fs::path(folder) / name).string();
+    const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
+    if (!json.is_object()) throw DataError("checkpoint file " + path + " is not a JSON object");
+    return json;
+  };
+  const auto manifest = parse(kManifest), json = parse("state.json");
+  try {
+    for (const auto& [name, digest] : manifest.at("sha256").items()) {
+      const std::string path = (fs::path(folder) / name).string();
+      if (sha256_of_file(path) == digest.get<std::string>()) continue;
+      throw DataError(
+          "checkpoint file " + path +
+          " differs from the SHA-256 in its manifest; resume from another global_step_N "
+          "with trainer.resume_mode=resume_path, or remove the folder");
+    }
+    return {.step = json.at("step").get<int64_t>(),
+            .optimizer_steps = json.at("optimizer_steps").get<int64_t>(),
+            .kl_coef = json.at("kl_coef").get<double>(),
+            .config_digest = json.at("config_digest").get<std::string>()};
+  } catch (const nlohmann::json::exception& e) {
+    throw DataError("checkpoint " + folder +
+                    ": state.json or ckpt_contents.json is incomplete: " + e.what());
+  }
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,113 @@
+#include "train/report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+
+#include "base/log.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/step_metrics.h"
+
+namespace verlcpp::train {
+
+using Clock = std::chrono::steady_clock;
+
+struct Report::State {
+  Clock::time_point start, phase_start;
+  std::string phases;  // "configuration 0.01 s, inputs 0.00 s, ..."
+  std::optional<MetricsFile> file;
+  bool console = false, terminal = false, first_step_done = false;
+  Clock::time_point begin_time;
+  int64_t done_at_start = 0, total = 0;
+  std::vector<double> rewards;
+  std::string checkpoint, export_folder;
+};
+
+namespace {
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+bool has(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+Report::Report(const TrainConfig& config, const config::Node& tree, Clock::time_point start)
+    : config_(config), config_text_(config::to_yaml(tree)), state_(std::make_unique<State>()) {
+  state_->start = state_->phase_start = start;
+  state_->console = has(config.trainer.logger, "console");
+  state_->terminal = isatty(STDOUT_FILENO) != 0;
+  if (has(config.trainer.logger, "file")) {
+    state_->file.emplace(metrics_path(config.trainer.project_name, config.trainer.experiment_name));
+  }
+  phase("configuration");
+}
+
+Report::~Report() = default;
+
+void Report::phase(const std::string& name) {
+  state_->phases += fmt::format("{}{} {:.3f} s", state_->phases.empty() ? "" : ", ", name,
+                                seconds_since(state_->phase_start));
+  state_->phase_start = Clock::now();
+}
+
+void Report::begin(int64_t done_steps, int64_t total_steps) {
+  State& s = *state_;
+  log::info(fmt::format("Total training steps: {}", total_steps));
+  if (s.file) {
+    if (const std::string cut = s.file->open(done_steps); !cut.empty()) log::info(cut);
+  }
+  s.done_at_start = done_steps;
+  s.total = total_steps;
+  s.begin_time = Clock::now();
+  log::info(
+      fmt::format("start to first training step: {:.3f} s ({})", seconds_since(s.start), s.phases));
+}
+
+void Report::step(const StepOutcome& outcome) {
+  State& s = *state_;
+  const Metrics metrics = step_metrics(config_, outcome);
+  s.rewards.push_back(metrics.at("critic/score/mean"));
+  if (s.terminal) std::cout << "\r\x1b[K" << std::flush;  // the bar makes room for the line
+  if (s.console) log::info(console_line(outcome.step, metrics));
+  if (s.file) s.file->append(outcome.step, metrics);
+  if (!s.first_step_done) {
+    s.first_step_done = true;
+    log::info(fmt::format("first training step finished {:.3f} s after the start",
+                          seconds_since(s.start)));
+  }
+  if (s.terminal) {
+    std::cout << progress_bar(outcome.step, s.total, seconds_since(s.begin_time), s.done_at_start)
+              << std::flush;
+    if (outcome.step == s.total) std::cout << '\n';
+  }
+}
+
+void Report::checkpoint_saved(const std::string& folder, const std::string& export_folder) {
+  state_->checkpoint = folder;
+  state_->export_folder = export_folder;
+  if (state_->terminal) std::cout << "\r\x1b[K" << std::flush;
+  log::info("Saved checkpoint to " + folder);
+}
+
+void Report::finish() {
+  const State& s = *state_;
+  if (!s.rewards.empty()) {
+    log::info(fmt::format("mean reward (critic/score/mean) over {} steps: {:.3f} -> {:.3f}",
+                          s.rewards.size(), s.rewards.front(), s.rewards.back()));
+    log::info(ascii_plot(s.rewards, 64, 8));
+  }
+  if (!s.checkpoint.empty()) log::info("checkpoint:          " + s.checkpoint);
+  if (s.file) log::info("metrics:             " + s.file->path());
+  if (!s.export_folder.empty()) log::info("Hugging Face export: " + s.export_folder);
+  log::info(fmt::format("done in {:.1f} s", seconds_since(s.start)));
+}
+
+}  // namespace verlcpp::train
