@@ -76,6 +76,23 @@ TEST_CASE("log-probs and gradient do not depend on the CP size") {
   }
 }
 
+TEST_CASE("float32 keeps the layout's tolerance and is close to float64") {
+  const model::ModelConfig config = tiny_config("qwen3");
+  const Documents documents = random_documents(config, {21, 2, 33});
+  const auto run = [&](int cp, DType dtype) {
+    return run_plan(config, one_group(cp, documents), 1, documents, dtype);
+  };
+  const RunResult exact = run(1, DType::kFloat64), wanted = run(1, DType::kFloat32);
+  CHECK(difference(wanted.log_probs, exact.log_probs) < 1e-4);
+  CHECK(relative_difference(wanted.gradient, exact.gradient) < 1e-5);
+  for (const int cp : {2, 3}) {
+    CAPTURE(cp);
+    const RunResult result = run(cp, DType::kFloat32);
+    CHECK(difference(result.log_probs, wanted.log_probs) < 1e-5);
+    CHECK(relative_difference(result.gradient, wanted.gradient) < 1e-5);
+  }
+}
+
 TEST_CASE("groups of several sizes run side by side and one after the other") {
   const model::ModelConfig config = tiny_config("qwen3");
   const Documents documents = random_documents(config, {30, 4, 7, 19, 12, 3, 1});

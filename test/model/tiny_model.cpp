@@ -15,8 +15,8 @@ constexpr PhiloxKey kKey{20240607, 0};
 
 double random_value(uint64_t stream, uint64_t index) { return normal(kKey, stream, index); }
 
-Tensor upload_rows(Backend& backend, const std::vector<double>& values) {
-  return upload_as(backend, DType::kFloat64, values, {static_cast<int64_t>(values.size())},
+Tensor upload_rows(Backend& backend, DType dtype, const std::vector<double>& values) {
+  return upload_as(backend, dtype, values, {static_cast<int64_t>(values.size())},
                    MemoryTag::kWorkspace);
 }
 
@@ -71,7 +71,7 @@ std::vector<double> random_weights(const model::ParameterLayout& layout) {
 
 void set_flat(Backend& backend, const model::ParameterBuffer& buffer,
               const std::vector<double>& values) {
-  backend.copy(buffer.flat(), upload_rows(backend, values));
+  backend.copy(buffer.flat(), upload_rows(backend, DType::kFloat64, values));
 }
 
 schedule::PlanGroup whole_group(int cp, const Documents& documents) {
@@ -113,11 +113,11 @@ double RankBatch::loss(Backend& backend, const model::TokenOutputs& outputs) con
 }
 
 Tensor RankBatch::log_prob_weights(Backend& backend) const {
-  return upload_rows(backend, log_prob_weights_);
+  return upload_rows(backend, device_.temperature_R.dtype(), log_prob_weights_);
 }
 
 Tensor RankBatch::entropy_weights(Backend& backend) const {
-  return upload_rows(backend, entropy_weights_);
+  return upload_rows(backend, device_.temperature_R.dtype(), entropy_weights_);
 }
 
 void RankBatch::store(const std::vector<double>& local, TokenValues& values) const {
@@ -138,15 +138,15 @@ TokenValues no_values(const Documents& documents) {
 }
 
 RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan, int64_t tp,
-                   const Documents& documents) {
+                   const Documents& documents, DType dtype) {
   RunResult result{no_values(documents), no_values(documents), {}};
   parallel::run_thread_ranks(plan.pool, [&](int rank, parallel::RankCommunicators comms) {
     cpu::CpuBackend backend;
     const model::ParameterLayout layout(config, 1);
-    const model::ParameterBuffer weights(backend, layout, DType::kFloat64, MemoryTag::kWeights);
-    const model::ParameterBuffer grad(backend, layout, DType::kFloat64, MemoryTag::kMainGrad);
+    const model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
+    const model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
     set_flat(backend, weights, random_weights(layout));
-    const model::Transformer transformer(backend, config, DType::kFloat64);
+    const model::Transformer transformer(backend, config, dtype);
     const model::ContextParallelAttention attention(backend, &comms.cp);
     for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
       for (const schedule::PlanGroup& group : micro_batch.groups) {

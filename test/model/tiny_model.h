@@ -9,7 +9,7 @@
 #include "schedule/plan.h"
 #include "tensor/backend.h"
 
-// A small decoder in float64 with a made-up loss: sum over head rows of a log_prob + b entropy,
+// A small decoder with a made-up loss: sum over head rows of a log_prob + b entropy,
 // where a, b and the temperature depend on (sample, position) alone. So the loss, and the flat
 // gradient summed over ranks, must not depend on the layout.
 
@@ -64,7 +64,7 @@ struct RunResult {
 
 /// Forward and backward of a plan on as many thread ranks as its pool.
 RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan, int64_t tp,
-                   const Documents& documents);
+                   const Documents& documents, DType dtype = DType::kFloat64);
 
 /// Largest difference of two runs' token values; infinite when one has a value the other lacks.
 double difference(const TokenValues& a, const TokenValues& b);
