@@ -147,9 +147,8 @@ class Expander {
       throw ConfigError(entry.origin + ": there is no " + path + ".yaml in " +
                         repository_.places());
     }
-    const std::string package = package_of(
-        folder_of(entry.name), entry.package ? entry.package : std::optional<std::string>(),
-        file->package, place, entry.origin);
+    const std::string package =
+        package_of(folder_of(entry.name), entry.package, file->package, place, entry.origin);
     expand_file(path, *file, {folder_of(path), package});
   }
 

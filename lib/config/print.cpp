@@ -81,11 +81,10 @@ std::string quote_yaml(const std::string& text) {
   return control ? twice + "\"" : single + "'";
 }
 
-std::string yaml_string(const std::string& text) {
+bool is_plain_yaml(const std::string& text) {
   static const std::regex kPlain("[A-Za-z0-9_/~][A-Za-z0-9_./~+%@-]*");
-  const bool plain = text.size() < 200 && std::regex_match(text, kPlain) &&
-                     is_string(scalar_from_yaml(text), text);
-  return plain ? text : quote_yaml(escape_interpolation(text));
+  return text.size() < 200 && std::regex_match(text, kPlain) &&
+         is_string(scalar_from_yaml(text), text);
 }
 
 std::string yaml_interpolation(const std::string& text) {
@@ -98,7 +97,9 @@ std::string yaml_interpolation(const std::string& text) {
 std::string yaml_scalar(const Node& node) {
   if (const auto* value = node.get_if<bool>()) return *value ? "true" : "false";
   if (const auto* value = node.get_if<Interpolation>()) return yaml_interpolation(value->text);
-  if (const auto* value = node.get_if<std::string>()) return yaml_string(*value);
+  if (const auto* value = node.get_if<std::string>()) {
+    return is_plain_yaml(*value) ? *value : quote_yaml(escape_interpolation(*value));
+  }
   if (const auto* value = node.get_if<double>()) {
     const std::string text = format_float(*value);
     if (text == "nan" || text == "inf") return "." + text;
@@ -120,7 +121,9 @@ void append_yaml(const Node& node, size_t indent, std::string& out) {
     }
   };
   if (node.is_map()) {
-    for (const auto& [name, child] : node.items()) append_child(yaml_string(name) + ":", child);
+    for (const auto& [name, child] : node.items()) {
+      append_child((is_plain_yaml(name) ? name : quote_yaml(name)) + ":", child);
+    }
   } else {
     for (const Node& element : node.elements()) append_child("-", element);
   }

@@ -1,0 +1,111 @@
+#include "config/bind.h"
+#include "helpers.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::config;
+
+namespace {
+
+struct Inner {
+  int64_t ppo_epochs = 0;
+  double lr = 0;
+  std::optional<int64_t> limit;
+  template <class V>
+  void fields(V& v) {
+    v("ppo_epochs", ppo_epochs);
+    v("lr", lr);
+    v("limit", limit);
+  }
+};
+
+struct Outer {
+  bool flag = false;
+  std::string name;
+  std::vector<std::string> files;
+  std::vector<double> betas;
+  Node free;
+  Inner inner;
+  template <class V>
+  void fields(V& v) {
+    v("flag", flag);
+    v("name", name);
+    v("files", files);
+    v("betas", betas);
+    v("free", free);
+    v("inner", inner);
+  }
+};
+
+const std::map<std::string, std::string> kFiles = {
+    {"main.yaml",
+     "flag: true\nname: x\nfiles: a.jsonl\nbetas: [0.9, 1]\nfree: {}\n"
+     "inner: {ppo_epochs: 1, lr: 2, limit: null}\n"}};
+
+Outer bound(const std::vector<std::string>& overrides) {
+  Outer outer;
+  Binder binder;
+  binder.bind(composed(kFiles, overrides), "", outer);
+  binder.finish();
+  return outer;
+}
+
+std::string error_of(const std::vector<std::string>& overrides) {
+  return config_error([&] { bound(overrides); });
+}
+
+}  // namespace
+
+TEST_CASE("bind: fills a struct, converting only what loses nothing") {
+  const Outer plain = bound({});
+  CHECK(plain.flag);
+  CHECK(plain.files == std::vector<std::string>{"a.jsonl"});
+  CHECK(plain.betas == std::vector<double>{0.9, 1.0});
+  CHECK(plain.inner.lr == 2.0);
+  CHECK_FALSE(plain.inner.limit.has_value());
+  const Outer changed = bound({"inner.limit=5", "files=[a,b,3]", "name=123", "+free.x.y=1"});
+  CHECK(changed.inner.limit == 5);
+  CHECK(changed.files == std::vector<std::string>{"a", "b", "3"});
+  CHECK(changed.name == "123");
+  CHECK(to_inline(changed.free) == "{x: {y: 1}}");
+  CHECK(bound({"name=True"}).name == "True");
+}
+
+TEST_CASE("bind: the keys of a struct, in order") {
+  CHECK(key_list<Outer>() == std::vector<std::string>{"flag", "name", "files", "betas", "free",
+                                                      "inner.ppo_epochs", "inner.lr",
+                                                      "inner.limit"});
+}
+
+TEST_CASE("bind: a wrong type names key, value, origin and what is wanted") {
+  CHECK(error_of({"flag=1"}) == "flag=1 (override 1): must be True or False");
+  CHECK(error_of({"flag=True", "flag='True'"}) ==
+        "flag='True' (override 2): must be True or False");
+  CHECK(error_of({"inner.ppo_epochs=two"}) ==
+        "inner.ppo_epochs='two' (override 1): must be an integer");
+  CHECK(error_of({"inner.ppo_epochs=2.0"}) ==
+        "inner.ppo_epochs=2.0 (override 1): must be an integer");
+  CHECK(error_of({"inner.ppo_epochs=null"}) ==
+        "inner.ppo_epochs=null (override 1): must be an integer");
+  CHECK(error_of({"inner.ppo_epochs=True"}) ==
+        "inner.ppo_epochs=True (override 1): must be an integer");
+  CHECK(error_of({"inner.limit=[1]"}) == "inner.limit=[1] (override 1): must be an integer");
+  CHECK(error_of({"inner.lr=fast"}) == "inner.lr='fast' (override 1): must be a number");
+  CHECK(error_of({"name=null"}) == "name=null (override 1): must be a string");
+  CHECK(error_of({"name=[a]"}) == "name=[a] (override 1): must be a string");
+  CHECK(error_of({"betas=0.9"}) == "betas=0.9 (override 1): must be a list of numbers");
+  CHECK(error_of({"betas=[0.9,x]"}) == "betas[1]='x' (override 1): must be a number");
+  CHECK(error_of({"files=3"}) == "files=3 (override 1): must be a string or a list of strings");
+  CHECK(error_of({"files=[[a]]"}) == "files[0]=[a] (override 1): must be a string");
+  CHECK(error_of({"inner=3"}) == "inner (override 1) must be a group of keys, got 3");
+  CHECK(error_of({"inner.lr=???"}) == "inner.lr (override 1) has no default: give it a value");
+}
+
+TEST_CASE("bind: unknown and missing keys are all reported together") {
+  CHECK(error_of({"name=a", "+inner.ppo_epoch=2"}) ==
+        "inner.ppo_epoch (override 2) is not a known key; did you mean inner.ppo_epochs?");
+  CHECK(error_of({"+other.deep.key=2", "~name", "inner.lr=x"}) ==
+        "name is missing\n"
+        "inner.lr='x' (override 3): must be a number\n"
+        "other (override 1) is not a known key");
+}

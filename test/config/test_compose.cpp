@@ -1,0 +1,252 @@
+#include <filesystem>
+#include <fstream>
+
+#include "config/compose.h"
+#include "helpers.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::config;
+
+namespace {
+
+using Files = std::map<std::string, std::string>;
+
+std::string tree_text(const Files& files, const std::vector<std::string>& overrides = {}) {
+  return to_inline(composed(files, overrides));
+}
+
+std::string error_of(const Files& files, const std::vector<std::string>& overrides = {}) {
+  return config_error([&] { composed(files, overrides); });
+}
+
+/// verl's shape in small.
+const Files kEngines = {
+    {"main.yaml",
+     "defaults:\n  - model_engine: one\n  - actor@a.actor: ${model_engine}_actor\n  - _self_\n"
+     "top: 1\n"},
+    {"model_engine/one.yaml", "# @package _global_\nmodel_engine: one\n"},
+    {"model_engine/two.yaml", "# text before\n# @package _global_\nmodel_engine: two\n"},
+    {"actor/one_actor.yaml",
+     "defaults: [../optim@optim: sgd, actor, _self_]\nname: one\noptim: {wd: 3}\n"},
+    {"actor/two_actor.yaml", "defaults: [../optim@optim: adam, actor]\nname: two\n"},
+    {"actor/actor.yaml", "name: base\noptim: {lr: 0.1}\n"},
+    {"optim/sgd.yaml", "kind: sgd\nlr: 1\nwd: 1\n"},
+    {"optim/adam.yaml", "kind: adam\nlr: 1\n"},
+};
+
+const Files kValues = {
+    {"main.yaml",
+     "s: {x: 1, y: 2}\nb: ${s}\nn: null\nl: [1, 2]\nd: {k: 1}\nfree: {}\nname: text\n"}};
+
+}  // namespace
+
+TEST_CASE("compose: nested defaults, packages and interpolated choices") {
+  const Node tree = composed(kEngines);
+  CHECK(to_inline(tree) ==
+        "{model_engine: one, a: {actor: {optim: {kind: sgd, lr: 0.1, wd: 3}, name: one}}, top: 1}");
+  CHECK(tree.find("a.actor.optim.kind")->origin().text == "conf/optim/sgd.yaml:1");
+  CHECK(tree.find("a.actor.optim.lr")->origin().text == "conf/actor/actor.yaml:2");
+  CHECK(tree.find("a.actor.optim.wd")->origin().text == "conf/actor/one_actor.yaml:3");
+}
+
+TEST_CASE("compose: a choice on the command line reaches interpolated choices") {
+  // two_actor has no _self_: its own keys come last.
+  CHECK(tree_text(kEngines, {"model_engine=two"}) ==
+        "{model_engine: two, a: {actor: {optim: {kind: adam, lr: 0.1}, name: two}}, top: 1}");
+  CHECK(contains(tree_text(kEngines, {"actor@a.actor=two_actor"}),
+                 "{model_engine: one, a: {actor: "
+                 "{optim: {kind: adam"));
+  CHECK(contains(tree_text(kEngines, {"optim@a.actor.optim=adam", "a.actor.name=z"}),
+                 "{kind: adam, lr: 0.1, wd: 3}, name: z"));
+}
+
+TEST_CASE("compose: an absent _self_ is last, a present one stands where it is") {
+  const Files shared = {{"base.yaml", "x: base\ny: base\n"}};
+  Files files = shared;
+  files["main.yaml"] = "defaults: [base]\nx: main\n";
+  CHECK(tree_text(files) == "{x: main, y: base}");
+  files["main.yaml"] = "defaults: [_self_, base]\nx: main\nz: main\n";
+  CHECK(tree_text(files) == "{x: base, z: main, y: base}");
+  files["main.yaml"] = "defaults: [_self_, base, _self_]\n";
+  CHECK(error_of(files) == "main.yaml: _self_ comes twice in the defaults list");
+}
+
+TEST_CASE("compose: override of a choice in an outer file, in the outermost one first") {
+  Files files = kEngines;
+  files["outer.yaml"] = "defaults: [main, override model_engine: two, _self_]\ntop: 2\n";
+  const auto outer = [&](const std::vector<std::string>& overrides) {
+    return to_inline(compose({{in_memory("conf", files)}, "outer.yaml", overrides}).tree);
+  };
+  CHECK(outer({}) ==
+        "{model_engine: two, a: {actor: {optim: {kind: adam, lr: 0.1}, name: two}}, top: 2}");
+  CHECK(contains(outer({"model_engine=one"}), "kind: sgd"));
+  files["outer.yaml"] =
+      "defaults: [main, override optim@a.actor.optim: adam, override /model_engine: one, _self_]\n";
+  CHECK(contains(outer({}), "kind: adam, lr: 0.1, wd: 3}, name: one"));
+  files["outer.yaml"] = "defaults: [main, override nothing: two, _self_]\n";
+  CHECK(contains(config_error([&] { outer({}); }),
+                 "(conf/outer.yaml:1): the group nothing is not in the defaults list"));
+}
+
+TEST_CASE("compose: packages are relative, _global_, _here_, _group_ or from the header") {
+  const Files files = {
+      {"main.yaml",
+       "defaults: [g/sub@p: file, g@_global_: here, g: named, h: head, h@own: head, /g/sub: "
+       "file]\n"},
+      {"g/sub/file.yaml", "v: 1\n"},
+      {"g/here.yaml", "w: 1\n"},
+      {"g/named.yaml", "defaults: [sub@_here_: file, sub@_group_: file, sub@q: file]\nu: 1\n"},
+      {"h/head.yaml", "# @package at.head\nt: 1\n"},
+  };
+  CHECK(error_of(files) ==
+        "conf/main.yaml:1: the group g/sub is already in the defaults list "
+        "(conf/g/named.yaml:1); write `override g/sub: file` in a file, or "
+        "g/sub=file on the command line, to change it");
+  Files fixed = files;
+  fixed["g/named.yaml"] = "defaults: [sub@_here_: file, sub@q: file]\nu: 1\n";
+  CHECK(tree_text(fixed) ==
+        "{p: {v: 1}, w: 1, g: {v: 1, q: {v: 1}, u: 1, sub: {v: 1}}, at: {head: {t: 1}}, own: {t: "
+        "1}}");
+}
+
+TEST_CASE("compose: groups can be added, removed, chosen as null, and be optional") {
+  CHECK(contains(tree_text(kEngines, {"+optim=adam"}), "top: 1, optim: {kind: adam, lr: 1}}"));
+  CHECK(contains(tree_text(kEngines, {"+optim@x.y=adam"}), "x: {y: {kind: adam, lr: 1}}}"));
+  CHECK(tree_text(kEngines, {"~actor@a.actor"}) == "{model_engine: one, top: 1}");
+  CHECK(tree_text(kEngines, {"actor@a.actor=null"}) == "{model_engine: one, top: 1}");
+  CHECK(tree_text(kEngines, {"~actor@a.actor=one_actor"}) == "{model_engine: one, top: 1}");
+  CHECK(error_of(kEngines, {"~actor@a.actor=two_actor"}) ==
+        "~actor@a.actor=two_actor (override 1): actor@a.actor is one_actor (conf/main.yaml:3)");
+  Files files = {{"main.yaml", "defaults: [optional g: a, g@h: null]\nx: 1\n"}};
+  CHECK(tree_text(files) == "{x: 1}");
+  files["g/a.yaml"] = "y: 1\n";
+  CHECK(tree_text(files) == "{g: {y: 1}, x: 1}");
+}
+
+TEST_CASE("compose: wrong choices name what is available") {
+  CHECK(error_of(kEngines, {"top=2", "model_engine=fsdp"}) ==
+        "model_engine=fsdp (override 2): there is no option fsdp; available: one, two");
+  Files single = kEngines;
+  single.erase("model_engine/two.yaml");
+  CHECK(error_of(single, {"model_engine=fsdp"}) ==
+        "model_engine=fsdp (override 1): there is no option fsdp; only one is available");
+  CHECK(error_of(kEngines, {"model_engine=[one]"}) ==
+        "model_engine=[one] (override 1): model_engine is a group of the defaults list and takes "
+        "the name of one option; available: one, two");
+  CHECK(error_of(kEngines, {"optim=adam"}) ==
+        "optim=adam (override 1): the group optim is not in the defaults list; did you mean "
+        "optim@a.actor.optim? + adds it");
+  CHECK(error_of(kEngines, {"++model_engine=two"}) ==
+        "++model_engine=two (override 1): a group cannot be forced with ++; write "
+        "model_engine=two, or + to add it to the defaults list");
+  CHECK(error_of(kEngines, {"x/y=two"}) == "x/y=two (override 1): there is no group x/y in conf");
+  Files files = {{"main.yaml", "defaults:\n  - g: b\n"}, {"g/a.yaml", ""}};
+  CHECK(error_of(files) == "conf/main.yaml:2: g: there is no option b; only a is available");
+  files = {{"main.yaml", "defaults:\n  - other\n"}};
+  CHECK(error_of(files) == "conf/main.yaml:2: there is no other.yaml in conf");
+  CHECK(config_error([&] {
+          compose({{in_memory("conf", files)}, "mian", {}});
+        }) == "there is no mian.yaml in conf; did you mean main?");
+}
+
+TEST_CASE("compose: malformed defaults lists are refused with their place") {
+  const auto error = [](const std::string& text) { return error_of({{"main.yaml", text}}); };
+  CHECK(error("defaults: x\n") == "conf/main.yaml:1: defaults must be a list");
+  CHECK(contains(error("defaults:\n  - 3\n"), "conf/main.yaml:2: expected a config name or group"));
+  CHECK(contains(error("defaults:\n  - {a: x, b: y}\n"), "expected a config name or group: name"));
+  CHECK(contains(error("defaults:\n  - a: [x, y]\n"), "a group takes the name of one option"));
+  CHECK(contains(error("defaults:\n  - ../x\n"), "../x leads out of the search path"));
+  CHECK(contains(error("defaults:\n  - main\n"), "main.yaml leads to itself"));
+  CHECK(contains(error("defaults:\n  - g: ${nope}_x\n"), "${nope}_x must name a group chosen"));
+  CHECK(error("[1]") == "conf/main.yaml: the file must be a map of keys");
+}
+
+TEST_CASE("compose: value overrides, the last one wins") {
+  const Node tree = composed(kValues, {"s.x=5", "l=[3]", "d={k: 2}", "n=1", "s.x=6", "l.0=9"});
+  CHECK(to_inline(tree) ==
+        "{s: {x: 6, y: 2}, b: ${s}, n: 1, l: [9], d: {k: 2}, free: {}, name: text}");
+  CHECK(tree.find("s.x")->origin().text == "override 5");
+  CHECK(tree.find("s.y")->origin().text == "conf/main.yaml:1");
+  CHECK(tree.find("d.k")->origin().text == "override 3");
+}
+
+TEST_CASE("compose: adding, forcing and deleting follow Hydra") {
+  const auto part = [](const std::vector<std::string>& overrides, const std::string& key) {
+    return to_inline(*composed(kValues, overrides).find(key));
+  };
+  CHECK(part({"+free.a.b=1"}, "free") == "{a: {b: 1}}");
+  CHECK(part({"+new.key=[1]"}, "new") == "{key: [1]}");
+  CHECK(part({"+n=3"}, "n") == "3");
+  CHECK(part({"+d={z: 2}"}, "d") == "{k: 1, z: 2}");
+  CHECK(part({"+l=[3]"}, "l") == "[3]");
+  CHECK(part({"++s.x=3", "++s.z=4"}, "s") == "{x: 3, y: 2, z: 4}");
+  CHECK(part({"++s={w: 1}"}, "s") == "{x: 1, y: 2, w: 1}");
+  CHECK(part({"+s.x.w=1"}, "s") == "{x: {w: 1}, y: 2}");
+  CHECK(part({"d=1"}, "d") == "1");
+  CHECK(part({"+b.z=2"}, "b") == "{z: 2}");
+  CHECK(part({"~d.k"}, "d") == "{}");
+  CHECK(part({"~d.k=1"}, "d") == "{}");
+  CHECK(part({"~l.0"}, "l") == "[2]");
+  CHECK(part({"~s", "+s.x=4"}, "s") == "{x: 4}");
+  CHECK(composed(kValues, {"+free.a.b=1"}).find("free.a")->origin().text == "override 1");
+}
+
+TEST_CASE("compose: wrong value overrides say what would be right") {
+  CHECK(error_of(kValues, {"s.x=1", "s.xx=2"}) ==
+        "s.xx=2 (override 2): there is no key s.xx; did you mean s.x? +s.xx=2 adds a new key");
+  CHECK(error_of(kValues, {"qqqqq=2"}) ==
+        "qqqqq=2 (override 1): there is no key qqqqq; +qqqqq=2 adds a new key");
+  CHECK(error_of(kValues, {"d={kk: 2}"}) ==
+        "d={kk: 2} (override 1): there is no key d.kk; did you mean d.k? +d={kk: 2} adds a new "
+        "key");
+  CHECK(error_of(kValues, {"+s.x=1"}) ==
+        "+s.x=1 (override 1): s.x already exists (1, conf/main.yaml:1); s.x=1 changes it, "
+        "++s.x=1 adds or changes it");
+  CHECK(error_of(kValues, {"b.x=1"}) ==
+        "b.x=1 (override 1): there is no key b.x, because a group above it is ${s}; +b.x=1 adds a "
+        "new key");
+  CHECK(error_of(kValues, {"~s.z"}) == "~s.z (override 1): there is no key s.z; did you mean s.x?");
+  CHECK(error_of(kValues, {"~s.x=2"}) == "~s.x=2 (override 1): s.x is 1 (conf/main.yaml:1)");
+  CHECK(error_of(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");
+  CHECK(contains(error_of(kValues, {"name=[1"}), "override 1, column 6: "));
+}
+
+TEST_CASE("compose: the first search path wins, file by file") {
+  const SearchPath mine = in_memory("mine", {{"g/a.yaml", "x: mine\n"}, {"g/c.yaml", "x: c\n"}});
+  const SearchPath shipped = in_memory(
+      "conf", {{"main.yaml", "defaults: [g: a]\n"}, {"g/a.yaml", "x: conf\n"}, {"g/b.yaml", ""}});
+  const auto text = [&](const std::vector<std::string>& overrides) {
+    return to_inline(compose({{mine, shipped}, "main", overrides}).tree);
+  };
+  CHECK(text({}) == "{g: {x: mine}}");
+  CHECK(text({"g=c"}) == "{g: {x: c}}");
+  CHECK(contains(config_error([&] { text({"g=z"}); }), "available: a, b, c"));
+}
+
+TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused") {
+  namespace fs = std::filesystem;
+  const fs::path place = fs::temp_directory_path() / "verlcpp_test_compose";
+  fs::remove_all(place);
+  fs::create_directories(place / "g");
+  std::ofstream(place / "g" / "far.yaml") << "x: far\n";
+  std::ofstream(place / "g" / "a.yaml") << "x: shadowed\n";
+  Files files = {{"main.yaml", "defaults: [g: a]\n"}, {"g/a.yaml", "x: near\n"}};
+  const std::string search = "hydra.searchpath=['file://" + place.string() + "']";
+  const Node tree = composed(files, {search, "g=far"});
+  CHECK(to_inline(tree) == "{g: {x: far}}");
+  CHECK(tree.find("g.x")->origin().text == (place / "g/far.yaml").string() + ":1");
+  CHECK(tree_text(files, {search}) == "{g: {x: near}}");
+  files["main.yaml"] += "hydra: {searchpath: ['file://" + place.string() + "']}\n";
+  CHECK(tree_text(files, {"g=far"}) == "{g: {x: far}}");
+  CHECK(contains(error_of(files, {"g=far", "hydra.searchpath=[]"}), "there is no option far"));
+  fs::remove_all(place);
+
+  CHECK(error_of(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
+        "hydra.searchpath=['pkg://verl'] (override 1): must be a list of file:// folders");
+  CHECK(error_of(kValues, {"hydra.run.dir=x"}) ==
+        "hydra.run.dir (override 1): hydra.searchpath is the only key under hydra that is read "
+        "here");
+  CHECK(
+      contains(error_of({{"main.yaml", "hydra: {job: {}}\n"}}), "hydra.job (conf/main.yaml:1): "));
+}

@@ -1,0 +1,132 @@
+#include <cstdlib>
+
+#include "helpers.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::config;
+
+namespace {
+
+/// `k` of "k: <text>" beside some fixed neighbours, resolved.
+Node value(const std::string& text) {
+  const std::string neighbours =
+      "one: 1\nnothing: null\nopen: \"?\?\?\"\nrate: 1e-6\nyes: true\nword: text\nlist: [5, {x: "
+      "6}]\n"
+      "group:\n  a: 1\n  b: ${.a}\n  c: ${word}\n  deep:\n    d: ${..a}\n    e: ${...one}\n"
+      "alias: ${group}\n";
+  return *resolved(neighbours + "k: " + text + "\n").find("k");
+}
+
+std::string shown(const std::string& text) { return to_inline(value(text)); }
+std::string error_of(const std::string& text) {
+  return config_error([&] { value(text); });
+}
+
+}  // namespace
+
+TEST_CASE("interpolation: plain keys keep the type") {
+  CHECK(shown("${one}") == "1");
+  CHECK(shown("${ one }") == "1");
+  CHECK(shown("${rate}") == "1e-06");
+  CHECK(shown("${yes}") == "True");
+  CHECK(shown("${nothing}") == "null");
+  CHECK(shown("'${list[0]}'") == "5");
+  CHECK(shown("${list.1.x}") == "6");
+  CHECK(shown("'${group[deep][e]}'") == "1");
+  CHECK(shown("${alias.deep.e}") == "1");
+  CHECK(shown("[1, '${one}', {z: '${word}'}]") == "[1, 1, {z: text}]");
+}
+
+TEST_CASE("interpolation: relative keys count groups upwards") {
+  CHECK(shown("{x: 3, y: '${.x}', z: {w: '${..x}', v: '${...one}'}}") ==
+        "{x: 3, y: 3, z: {w: 3, v: 1}}");
+  CHECK(shown("{x: 3, l: ['${..x}', '${.0}']}") == "{x: 3, l: [3, 3]}");
+  CHECK(contains(error_of("'${...x}'"), "...x leads above the root"));
+}
+
+TEST_CASE("interpolation: a whole group is resolved where it stands") {
+  CHECK(shown("${group}") == "{a: 1, b: 1, c: text, deep: {d: 1, e: 1}}");
+  CHECK(shown("${oc.select:group.deep}") == "{d: 1, e: 1}");
+  CHECK(shown("${alias}") == "{a: 1, b: 1, c: text, deep: {d: 1, e: 1}}");
+}
+
+TEST_CASE("interpolation: string pieces print as Python prints them") {
+  CHECK(shown("a/${one}-${rate}-${yes}-${nothing}/${word}") == "'a/1-1e-06-True-None/text'");
+  CHECK(shown("'\\${one} ${one}'") == "'\\${one} 1'");
+  CHECK(*value("'\\${one} ${one}'").get_if<std::string>() == "${one} 1");
+  CHECK(*value("'\\\\${one}'").get_if<std::string>() == "\\1");
+  CHECK(shown("'${wo${oc.select:none,rd}}'") == "'text'");
+  CHECK(contains(error_of("x-${list}"), "a list or a group cannot be part of a string"));
+}
+
+TEST_CASE("interpolation: oc.select and its typed defaults") {
+  CHECK(shown("${oc.select:one,7}") == "1");
+  CHECK(shown("${oc.select:nothing,7}") == "null");
+  CHECK(shown("${oc.select:open,7}") == "7");
+  CHECK(shown("${oc.select:none}") == "null");
+  CHECK(shown("${oc.select:none,False}") == "False");
+  CHECK(shown("${oc.select:none, null}") == "null");
+  CHECK(shown("${oc.select:none,2048}") == "2048");
+  CHECK(shown("${oc.select:none,1e-3}") == "0.001");
+  CHECK(shown("${oc.select:none,{}}") == "{}");
+  CHECK(shown("'${oc.select:none,[1,{a: b}]}'") == "[1, {a: b}]");
+  CHECK(shown("${oc.select:none,some text}") == "'some text'");
+  CHECK(shown("${oc.select:none,}") == "''");
+  CHECK(shown("\"${oc.select:none,'a,}b'}\"") == "'a,}b'");
+  CHECK(shown("${oc.select:none.of.these,4}") == "4");
+  CHECK(shown("${oc.select:one.x,4}") == "4");
+  CHECK(shown("${oc.select:nothing.x,4}") == "4");
+  CHECK(shown("${oc.select:none,${oc.select:none,${one}}}") == "1");
+  CHECK(shown("${oc.select:none,'x${one}'}") == "'x1'");
+  CHECK(shown("{s: 2, t: '${oc.select:.s,null}', u: '${oc.select:.v,null}'}") ==
+        "{s: 2, t: 2, u: null}");
+  // A default is looked at only when it is needed.
+  CHECK(shown("${oc.select:one,${missing}}") == "1");
+}
+
+TEST_CASE("interpolation: oc.env") {
+  setenv("VERLCPP_TEST_ENV", "12", 1);
+  unsetenv("VERLCPP_TEST_UNSET");
+  CHECK(shown("${oc.env:VERLCPP_TEST_ENV}") == "12");
+  CHECK(shown("${oc.env:VERLCPP_TEST_UNSET,a b}") == "'a b'");
+  CHECK(contains(error_of("${oc.env:VERLCPP_TEST_UNSET}"), "VERLCPP_TEST_UNSET is not set"));
+}
+
+TEST_CASE("interpolation: a value keeps its own origin, a default has the line's") {
+  const Node tree = resolved(
+      "a: 1\nb: ${a}\nc: ${oc.select:b,3}\nd: ${oc.select:none,3}\n"
+      "e: ${d}\nf: x${a}\ng: {h: 1}\ni: ${g}\n");
+  const auto origin = [&](const char* key) { return tree.find(key)->origin().text; };
+  CHECK(origin("b") == "x.yaml:1");
+  CHECK(origin("c") == "x.yaml:1");
+  CHECK(origin("d") == "x.yaml:4");
+  CHECK(origin("e") == "x.yaml:4");
+  CHECK(origin("f") == "x.yaml:6");
+  CHECK(origin("i") == "x.yaml:7");
+  CHECK(origin("i.h") == "x.yaml:7");
+}
+
+TEST_CASE("interpolation: overrides are in before anything is resolved") {
+  const std::map<std::string, std::string> files = {
+      {"main.yaml", "a: {x: 1, m: {p: 1}}\nb: ${oc.select:a.x,7}\nc: ${oc.select:a.m,{}}\n"}};
+  const Node tree = resolve(composed(files, {"a.x=5", "+a.m.q=2"}));
+  CHECK(to_inline(tree) == "{a: {x: 5, m: {p: 1, q: 2}}, b: 5, c: {p: 1, q: 2}}");
+  CHECK(tree.find("b")->origin().text == "override 1");
+  CHECK(tree.find("c.q")->origin().text == "override 2");
+  CHECK(to_inline(*resolve(composed(files, {"b=${a.m.p}"})).find("b")) == "1");
+}
+
+TEST_CASE("interpolation: errors name the key, the text and the place") {
+  CHECK(error_of("${worb}") == "k=${worb} (x.yaml:16): there is no key worb; did you mean word?");
+  CHECK(error_of("${k}") == "k=${k} (x.yaml:16): the interpolations form a cycle: k -> k");
+  CHECK(contains(error_of("{a: '${k.b}', b: '${k}'}"), "the interpolations form a cycle: "));
+  CHECK(contains(error_of("${oc.decode:x}"), "unknown resolver oc.decode; there are oc.select"));
+  CHECK(contains(error_of("${oc.select:a,b,c}"), "oc.select takes a key and a default"));
+  CHECK(contains(error_of("'${one'"), "there is no } that closes this ${"));
+  CHECK(contains(error_of("'${}'"), "a key is missing or incomplete"));
+  CHECK(contains(error_of("'${a..b}'"), "a key is missing or incomplete"));
+  std::string deep = "one";
+  for (int i = 0; i < 3000; ++i) deep = "${" + deep + "}";
+  CHECK(contains(error_of("'" + deep + "'"), "the interpolations are nested too deeply"));
+}

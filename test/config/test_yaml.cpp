@@ -1,0 +1,117 @@
+#include "config/yaml.h"
+#include "helpers.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::config;
+
+namespace {
+
+struct WordCase {
+  const char* word;
+  const char* type;
+  const char* shown;  // to_inline
+};
+
+}  // namespace
+
+TEST_CASE("yaml: plain words become what OmegaConf's loader makes of them") {
+  const WordCase kCases[] = {
+      {"1e-6", "float", "1e-06"},
+      {"1E5", "float", "100000.0"},
+      {"1.", "float", "1.0"},
+      {".5", "float", "0.5"},
+      {"-1.5e+3", "float", "-1500.0"},
+      {"1_000.5", "float", "1000.5"},
+      {".inf", "float", "inf"},
+      {"-.INF", "float", "-inf"},
+      {".nan", "float", "nan"},
+      {"inf", "string", "'inf'"},
+      {"1e", "string", "'1e'"},
+      {"100_000", "integer", "100000"},
+      {"-7", "integer", "-7"},
+      {"+7", "integer", "7"},
+      {"0", "integer", "0"},
+      {"0x1f", "integer", "31"},
+      {"0b101", "integer", "5"},
+      {"017", "integer", "15"},
+      {"09", "string", "'09'"},
+      {"99999999999999999999", "string", "'99999999999999999999'"},
+      {"1:30", "string", "'1:30'"},
+      {"2024-01-02", "string", "'2024-01-02'"},
+      {"true", "bool", "True"},
+      {"False", "bool", "False"},
+      {"YES", "bool", "True"},
+      {"off", "bool", "False"},
+      {"On", "bool", "True"},
+      {"tRue", "string", "'tRue'"},
+      {"n", "string", "'n'"},
+      {"y", "string", "'y'"},
+      {"null", "null", "null"},
+      {"~", "null", "null"},
+      {"NULL", "null", "null"},
+      {"nULL", "string", "'nULL'"},
+      {"", "null", "null"},
+      {"'1'", "string", "'1'"},
+      {"\"true\"", "string", "'true'"},
+      {"''", "string", "''"},
+      {"!!str 12", "string", "'12'"},
+      {"~/models", "string", "'~/models'"},
+      {"???", "string", "'?\?\?'"},
+      {"${a.b}", "interpolation", "${a.b}"},
+      {"'${a.b}'", "interpolation", "${a.b}"},
+      {"x/${a}", "interpolation", "'x/${a}'"},
+      {"'\\${a}'", "string", "'\\${a}'"},
+  };
+  for (const WordCase& item : kCases) {
+    INFO("word " << item.word);
+    const Node tree = parse_yaml(std::string("k: ") + item.word + "\n", "f.yaml");
+    CHECK(tree.find("k")->type_name() == item.type);
+    CHECK(to_inline(*tree.find("k")) == item.shown);
+    CHECK(same_values(parse_yaml(to_yaml(tree), "again.yaml"), tree));
+  }
+  const Node escaped = parse_yaml("k: '\\${a}'", "f.yaml");
+  CHECK(*escaped.find("k")->get_if<std::string>() == "${a}");
+}
+
+TEST_CASE("yaml: every value knows its line") {
+  const Node tree = parse_yaml("a: 1\nb:\n  c: [1,\n    2]\n  d: |\n    text\n", "conf/f.yaml");
+  CHECK(tree.find("a")->origin().text == "conf/f.yaml:1");
+  CHECK(tree.find("b")->origin().text == "conf/f.yaml:2");
+  CHECK(tree.find("b.c")->origin().text == "conf/f.yaml:3");
+  CHECK(tree.find("b.c.1")->origin().text == "conf/f.yaml:4");
+  CHECK(tree.find("b.d")->origin().text == "conf/f.yaml:5");
+  CHECK(*tree.find("b.d")->get_if<std::string>() == "text\n");
+}
+
+TEST_CASE("yaml: errors name file, line and column") {
+  const auto error = [](const std::string& text) {
+    return config_error([&] { parse_yaml(text, "f.yaml"); });
+  };
+  CHECK(error("a: 1\nb: 2\na: 3\n") == "f.yaml:3:1: the key a comes twice in one map");
+  CHECK(error("x:\n  <<: 1\n") == "f.yaml:2:3: merge keys (<<) are not supported");
+  CHECK(error("a: !mine 1\n") == "f.yaml:1:4: the tag !mine is not supported");
+  CHECK(error("? [1]\n: 2\n") == "f.yaml:1:3: a key must be a plain word");
+  CHECK(contains(error("a: [1, 2\n"), "f.yaml:2:1: "));
+  CHECK(contains(error("a: 1\n---\nb: 2\n"), "f.yaml:3:1: one file holds one document"));
+}
+
+TEST_CASE("yaml: an empty text is an empty map; printing reads back to itself") {
+  CHECK(to_inline(parse_yaml("", "f.yaml")) == "{}");
+  CHECK(to_inline(parse_yaml("# only a comment\n", "f.yaml")) == "{}");
+  const std::string text =
+      "empty: {}\nnone: []\nlist:\n  - 1\n  - - a\n    - 'true'\n  - k: 1e-6\n    l: {}\n"
+      "'on': 'it''s'\n'1': \"tab\\there\"\n'': 'a: b # c'\nlines: \"a\\nb\"\n"
+      "quotes: '\"x\"'\nspace: ' a '\nback: 'a\\b'\ndash: '-'\nbig: 1e300\n"
+      "deep: {a: {b: {c: ['${x}', '${oc.select:a.b,{}}', '\\${x}', '\\\\${x}']}}}\n"
+      "utf8: 'größe'\n";
+  const Node tree = parse_yaml(text, "f.yaml");
+  CHECK(tree.find("list.1.1")->type_name() == "string");
+  INFO(to_yaml(tree));
+  CHECK(same_values(parse_yaml(to_yaml(tree), "f.yaml"), tree));
+  for (const Node& root : {Node(Scalar()), Node(1.5), Node("x: y"), Node::list({Node("a")})}) {
+    CHECK(same_values(*parse_yaml("k:\n  " + to_yaml(root), "f.yaml").find("k"), root));
+  }
+  CHECK(to_yaml(Node::list({})) == "[]\n");
+  CHECK(to_yaml(Node::map({})) == "{}\n");
+}
