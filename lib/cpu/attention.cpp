@@ -9,8 +9,6 @@
 namespace verlcpp::cpu {
 namespace {
 
-constexpr int64_t kTile = 64;  // q rows whose scores are held at one time
-
 /// Softmax over the first `visible` of `width` scores, in place, zeros after them. Returns the
 /// log-sum-exp, -inf when nothing is visible.
 template <class T>
@@ -43,8 +41,8 @@ void attention_block(const AttentionInput<T>& in, T* o, T* lse) {
   std::vector<T> scores;  // [tile rows, visible kv rows]
   for (int64_t s = 0; s < in.documents; ++s) {
     const int64_t q_length = in.q_length[s], kv_length = in.kv_length[s];
-    for (int64_t first = 0; first < q_length; first += kTile) {
-      const int64_t rows = std::min(kTile, q_length - first);
+    for (int64_t first = 0; first < q_length; first += kAttentionTile) {
+      const int64_t rows = std::min(kAttentionTile, q_length - first);
       const int64_t width = visible_rows(in.mask, first + rows - 1, q_length, kv_length);
       if (width == 0) continue;
       scores.resize(static_cast<size_t>(rows * width));

@@ -8,8 +8,6 @@
 namespace verlcpp::cpu {
 namespace {
 
-constexpr int64_t kTile = 64;  // q rows whose scores are held at one time
-
 /// One tile of q rows of one document and head.
 struct Tile {
   int64_t rows, width;  // q rows, kv rows the last of them sees
@@ -68,8 +66,8 @@ void attention_block_backward(const AttentionInput<T>& in, const T* lse, const T
   std::vector<T> p, d_s;
   for (int64_t s = 0; s < in.documents; ++s) {
     const int64_t q_length = in.q_length[s], kv_length = in.kv_length[s];
-    for (int64_t first = 0; first < q_length; first += kTile) {
-      const int64_t rows = std::min(kTile, q_length - first);
+    for (int64_t first = 0; first < q_length; first += kAttentionTile) {
+      const int64_t rows = std::min(kAttentionTile, q_length - first);
       const int64_t width = visible_rows(in.mask, first + rows - 1, q_length, kv_length);
       if (width == 0) continue;
       p.resize(static_cast<size_t>(rows * width));

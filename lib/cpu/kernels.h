@@ -45,7 +45,7 @@ void gather_rows(int64_t count, int64_t limit, size_t row_bytes, std::byte* out,
                  const int32_t* rows);
 void scatter_rows(int64_t count, int64_t limit, size_t row_bytes, std::byte* out,
                   const std::byte* x, const int32_t* rows);
-/// `first` bytes of every row of `joined` are `part`'s row, from byte `offset` on.
+/// Row t of `part` is bytes [offset, offset + part_bytes) of row t of `joined`.
 void split_columns(int64_t rows, size_t joined_bytes, size_t offset, size_t part_bytes,
                    std::byte* part, const std::byte* joined);
 void join_columns(int64_t rows, size_t joined_bytes, size_t offset, size_t part_bytes,
@@ -79,6 +79,8 @@ struct AttentionInput {
   const int32_t *q_offset, *q_length, *kv_offset, *kv_length;
   const T *q, *k, *v;
 };
+/// Rows of q whose scores are held at one time.
+inline constexpr int64_t kAttentionTile = 64;
 /// Number of leading kv rows of a document that its q row `i` sees.
 int64_t visible_rows(AttentionMask mask, int64_t i, int64_t q_length, int64_t kv_length);
 template <class T>
