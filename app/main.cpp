@@ -10,12 +10,15 @@
 #include "config/compose.h"
 #include "train/banner.h"
 #include "train/dry_run.h"
+#include "train/inputs.h"
 #include "train/plan_lengths.h"
 #include "train/train_config.h"
 #include "train/validate.h"
 
 namespace verlcpp::app {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 void print(const std::string& text) {
   std::cout << text;
@@ -32,7 +35,7 @@ int train_or_dry_run(const Options& options, config::Node& tree, Clock::time_poi
   for (const std::string& line : train::banner(config, tree)) log::info(line);
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   if (!options.dry_run) return run_training(config, tree, start);
-  print(train::dry_run_report(config));
+  print(train::dry_run_report(config, train::load_inputs(config)));
   return 0;
 }
 

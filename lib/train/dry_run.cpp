@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/model_config.h"
 #include "train/engine.h"
 #include "train/memory_plan.h"
 #include "train/validate.h"
@@ -57,22 +56,42 @@ std::string schedule_text(const std::string& title, const BatchingRule& rule,
 
 }  // namespace
 
-std::vector<int64_t> spread_lengths(int64_t count, int64_t longest) {
+std::vector<int64_t> first_lengths(const TrainConfig& config, const Inputs& inputs) {
+  const int64_t n = config.actor_rollout_ref.rollout.n;
+  const int64_t prompts = config.actor_rollout_ref.actor.ppo_mini_batch_size;
+  const auto count = static_cast<size_t>(prompts * n);
   std::vector<int64_t> lengths;
-  for (int64_t i = 1; i <= count; ++i) lengths.push_back(std::max<int64_t>(2, longest * i / count));
+  for (size_t i = 0; i < std::min(count, inputs.recorded.size()); ++i) {
+    lengths.push_back(inputs.recorded[i].length());
+  }
+  if (!inputs.recorded.empty() || inputs.prompt_ids.empty()) return lengths;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& prompt = inputs.prompt_ids[i / static_cast<size_t>(n) % inputs.prompt_ids.size()];
+    const int64_t response = config.data.max_response_length * static_cast<int64_t>(i + 1);
+    lengths.push_back(static_cast<int64_t>(prompt.size()) +
+                      std::max<int64_t>(1, response / static_cast<int64_t>(count)));
+  }
   return lengths;
 }
 
-std::string dry_run_report(const TrainConfig& config) {
+std::string dry_run_report(const TrainConfig& config, const Inputs& inputs) {
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
-  const model::ModelConfig model = model::read_model_config(config.actor_rollout_ref.model.path);
-  const int64_t longest = longest_sequence(config);
   const int64_t count =
       config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n;
-  const std::vector<int64_t> worst(static_cast<size_t>(count), longest);
-  return model_line(model) + layout_table(rule.sizes) + to_text(memory_plan(model, config)) +
-         schedule_text("all sequences as long as can be", rule, worst) +
-         schedule_text("lengths spread evenly", rule, spread_lengths(count, longest));
+  const std::vector<int64_t> worst(static_cast<size_t>(count), longest_sequence(config));
+  std::string text = model_line(inputs.model) + "data: " +
+                     (inputs.recorded.empty()
+                          ? std::to_string(inputs.rows.size()) + " prompts"
+                          : std::to_string(inputs.recorded.size()) + " recorded trajectories") +
+                     ", " + std::to_string(inputs.total_steps) + " steps\n" +
+                     layout_table(rule.sizes) + to_text(memory_plan(inputs.model, config)) +
+                     schedule_text("all sequences as long as can be", rule, worst);
+  const std::vector<int64_t> first = first_lengths(config, inputs);
+  if (first.empty()) return text;
+  return text + schedule_text(inputs.recorded.empty()
+                                  ? "the first prompts with responses spread evenly"
+                                  : "the first recorded trajectories",
+                              rule, first);
 }
 
 }  // namespace verlcpp::train

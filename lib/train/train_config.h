@@ -45,12 +45,14 @@ struct ModelSection {
   config::Node override_config;
   bool use_remove_padding = true;
   bool use_fused_kernels = false;
+  bool random_init = false;  // ours: start from random weights instead of the folder's
   template <class V>
   void fields(V& v) {
     v("path", path);
     v("override_config", override_config);
     v("use_remove_padding", use_remove_padding);
     v("use_fused_kernels", use_fused_kernels);
+    v("random_init", random_init);
   }
 };
 

@@ -112,11 +112,14 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
                    "optimizer " + optim.optimizer + " is not built; must be adam");
   findings.require(contains(styles, optim.lr_decay_style), key + "lr_decay_style",
                    "must be one of " + join(styles));
-  findings.require(std::isfinite(optim.lr) && optim.lr >= 0, key + "lr", "must be >= 0");
-  findings.require(optim.min_lr >= 0 && optim.min_lr <= optim.lr, key + "min_lr",
-                   "must be between 0 and lr");
-  findings.require(optim.lr_warmup_init >= 0 && optim.lr_warmup_init <= optim.lr,
-                   key + "lr_warmup_init", "must be between 0 and lr");
+  const bool lr_ok = std::isfinite(optim.lr) && optim.lr >= 0;
+  findings.require(lr_ok, key + "lr", "must be >= 0");
+  const auto below_lr = [&](double value, const std::string& name) {
+    const bool ok = value >= 0 && (!lr_ok || value <= optim.lr);
+    findings.require(ok, key + name, "must be between 0 and lr");
+  };
+  below_lr(optim.min_lr, "min_lr");
+  below_lr(optim.lr_warmup_init, "lr_warmup_init");
   findings.require(optim.lr_warmup_steps_ratio >= 0 && optim.lr_warmup_steps_ratio <= 1,
                    key + "lr_warmup_steps_ratio", "must be between 0 and 1");
   findings.require(optim.lr_decay_steps.value_or(1) >= 1, key + "lr_decay_steps",

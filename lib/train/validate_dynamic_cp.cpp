@@ -1,4 +1,5 @@
 #include <string>
+#include <vector>
 
 #include "train/validate_checks.h"
 
@@ -41,6 +42,25 @@ void check_router_replay(const Role& role, Findings& findings) {
                "must be disabled");
 }
 
+/// The map is free-form; a key without effect is worth a word.
+void warn_unread(const Role& role, Findings& findings) {
+  const std::vector<std::string> read = {"recompute_granularity",
+                                         "recompute_modules",
+                                         "recompute_method",
+                                         "recompute_num_layers",
+                                         "attention_backend",
+                                         "min_dynamic_context_parallel_size",
+                                         "fp8",
+                                         "moe_router_fusion"};
+  const config::Node& overrides = role.megatron->override_transformer_config;
+  if (!overrides.is_map()) return;
+  for (const auto& [name, value] : overrides.items()) {
+    const std::string field = std::string(kOverride) + "." + name;
+    if (contains(read, name) || inherited(findings, role, field)) continue;
+    findings.warn(findings.about(role.key + "." + field) + " has no effect");
+  }
+}
+
 /// What neither static nor dynamic CP runs here; verl refuses these with dynamic CP only.
 void check_megatron_features(const Role& role, Findings& findings) {
   const MegatronConfig& m = *role.megatron;
@@ -58,6 +78,7 @@ void check_megatron_features(const Role& role, Findings& findings) {
   require(!switched_on(transformer_override(m, "fp8")), std::string(kOverride) + ".fp8",
           subject + " does not support FP8; must be null or False");
   check_router_replay(role, findings);
+  warn_unread(role, findings);
 }
 
 }  // namespace

@@ -16,20 +16,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_sampling(const RolloutConfig& rollout, Findings& findings) {
+void check_sampling(const TrainConfig& config, Findings& findings) {
   const std::string key = "actor_rollout_ref.rollout.";
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   findings.require(std::isfinite(rollout.temperature) && rollout.temperature > 0,
                    key + "temperature", "must be > 0 (do_sample=False decodes greedily)");
   findings.require(rollout.top_p > 0 && rollout.top_p <= 1, key + "top_p", "must be in (0, 1]");
   findings.require(rollout.top_k == -1 || rollout.top_k >= 1, key + "top_k",
                    "must be -1 (all tokens) or a positive integer");
   findings.require(rollout.max_num_seqs >= 1, key + "max_num_seqs", "must be a positive integer");
-  findings.require(rollout.prompt_length >= 1, key + "prompt_length", "must be a positive integer");
-  findings.require(rollout.response_length >= 1, key + "response_length",
-                   "must be a positive integer");
+  // A length that only follows data's has been judged there.
+  const auto length = [&](int64_t value, int64_t of_data, const std::string& field) {
+    const bool ok = value >= 1 || value == of_data;
+    findings.require(ok, key + field, "must be a positive integer");
+  };
+  length(rollout.prompt_length, config.data.max_prompt_length, "prompt_length");
+  length(rollout.response_length, config.data.max_response_length, "response_length");
 }
 
-void check_rollout(const RolloutConfig& rollout, Findings& findings) {
+void check_rollout(const TrainConfig& config, Findings& findings) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   const std::string key = "actor_rollout_ref.rollout.";
   const std::vector<std::string> names = {"native", "vllm", "sglang", "hf", "trtllm", "replay"};
   findings.require(contains(names, rollout.name), key + "name",
@@ -40,7 +46,7 @@ void check_rollout(const RolloutConfig& rollout, Findings& findings) {
   if (rollout.name == "replay" && !rollout.replay_path) {
     findings.add(key + "replay_path", "rollout.name=replay needs a file of recorded trajectories");
   }
-  check_sampling(rollout, findings);
+  check_sampling(config, findings);
 }
 
 void check_resume(const TrainerConfig& trainer, Findings& findings) {
@@ -102,6 +108,17 @@ bool is_multimodal(const std::string& json) {
   return parsed.is_object() && parsed.contains("vision_config");
 }
 
+void check_weights(const ModelSection& model, Findings& findings) {
+  if (model.random_init) return;
+  const fs::path folder = model.path;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (fs::is_regular_file(folder / name)) return;
+  }
+  findings.add("actor_rollout_ref.model.path",
+               "neither model.safetensors nor model.safetensors.index.json in this folder "
+               "(actor_rollout_ref.model.random_init=True starts from random weights)");
+}
+
 void check_model(const TrainConfig& config, Findings& findings) {
   const std::string key = "actor_rollout_ref.model.path";
   const fs::path folder = config.actor_rollout_ref.model.path;
@@ -121,6 +138,7 @@ void check_model(const TrainConfig& config, Findings& findings) {
                           "vision_config");
     return;
   }
+  check_weights(config.actor_rollout_ref.model, findings);
   try {
     const model::ModelConfig model = model::parse_model_config(json, file.string());
     const int64_t longest = longest_sequence(config);
@@ -137,7 +155,7 @@ void check_model(const TrainConfig& config, Findings& findings) {
 }  // namespace
 
 void check_run(const TrainConfig& config, Findings& findings) {
-  check_rollout(config.actor_rollout_ref.rollout, findings);
+  check_rollout(config, findings);
   check_trainer(config, findings);
 }
 

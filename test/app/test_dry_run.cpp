@@ -5,22 +5,33 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using verlcpp::test::Outcome;
 using verlcpp::test::run_binary;
+using verlcpp::test::TemporaryFolder;
 
 namespace {
 
 const std::string kA = "actor_rollout_ref.";
 const std::string kMegatron = kA + "actor.megatron.";
 
+const char* const kPrompts =
+    R"({"data_source": "openai/gsm8k", "prompt": [{"role": "user", "content": "ab"}], )"
+    R"("reward_model": {"style": "rule", "ground_truth": "1"}})"
+    "\n";
+
 /// The three lines that switch dynamic CP on, over a small valid run.
 Outcome dry_run(const std::vector<std::string>& more) {
+  const TemporaryFolder folder;
+  std::string prompts;
+  for (int i = 0; i < 16; ++i) prompts += kPrompts;
+  const std::string data = folder.write("train.jsonl", prompts);
   std::vector<std::string> arguments = {"--dry-run",
                                         "trainer.device=cpu",
                                         "trainer.logger=[console,file]",
                                         "trainer.nnodes=1",
                                         "trainer.n_gpus_per_node=8",
                                         "algorithm.adv_estimator=grpo",
-                                        "data.train_files=" VERLCPP_TEST_DATA "/qwen3/config.json",
+                                        "data.train_files=" + data,
                                         "data.train_batch_size=8",
+                                        "trainer.total_epochs=15",
                                         "data.max_prompt_length=64",
                                         "data.max_response_length=192",
                                         kA + "model.path=" VERLCPP_TEST_DATA "/qwen3",
@@ -46,7 +57,17 @@ TEST_CASE("the three-line example runs dry") {
              StartsWith("[validate_config] All configuration checks passed successfully!\n"));
   CHECK_THAT(outcome.out, Contains("DPxCP pool 8") && Contains("limit 4096 tokens per rank"));
   CHECK_THAT(outcome.out, Contains("rank  dp  cp") && Contains("memory of one rank"));
-  CHECK_THAT(outcome.out, Contains("schedule of one mini-batch"));
+  CHECK_THAT(outcome.out, Contains("data: 16 prompts, 30 steps"));
+  CHECK_THAT(outcome.out, Contains("all sequences as long as can be: 16 sequences") &&
+                              Contains("the first prompts with responses spread evenly"));
+}
+
+TEST_CASE("a dry run reads the data") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("bad.jsonl", std::string(kPrompts) + "{\"prompt\": 3}\n");
+  const Outcome outcome = dry_run({"data.train_files=" + file});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, Contains("bad.jsonl:2"));
 }
 
 TEST_CASE("a dry run warns of the documented mistake and still succeeds") {
@@ -97,13 +118,13 @@ TEST_CASE("missing model and data are named with key, origin and path, before an
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, Contains("the configuration has 2 problems:"));
   CHECK_THAT(outcome.err, Contains(kA + "model.path = ") && Contains("/none/model") &&
-                              Contains("(override 19)"));
-  CHECK_THAT(outcome.err, Contains("data.train_files = ") && Contains("(override 20)") &&
+                              Contains("(override 20)"));
+  CHECK_THAT(outcome.err, Contains("data.train_files = ") && Contains("(override 21)") &&
                               Contains("/none/data.jsonl: no such file"));
 }
 
 TEST_CASE("a mistyped value is refused with its key and origin") {
   const Outcome outcome = dry_run({"data.train_batch_size=many"});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, Contains("data.train_batch_size") && Contains("override 19"));
+  CHECK_THAT(outcome.err, Contains("data.train_batch_size") && Contains("override 20"));
 }

@@ -115,17 +115,32 @@ TEST_CASE("bytes for people") {
   CHECK(human_bytes(int64_t{5000} << 40) == "5000.00 TiB");
 }
 
-TEST_CASE("lengths spread evenly reach from short to the longest") {
-  CHECK(spread_lengths(4, 100) == std::vector<int64_t>{25, 50, 75, 100});
-  CHECK(spread_lengths(4, 4) == std::vector<int64_t>{2, 2, 3, 4});
+TEST_CASE("lengths of a first mini-batch") {
+  const test::Configured c =
+      configured(valid_run(), {kActor + "ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=2",
+                               "data.max_response_length=100"});
+  Inputs inputs;
+  CHECK(first_lengths(c.config, inputs).empty());
+  inputs.prompt_ids = {{1, 2, 3}, {1}, {5, 6}};
+  CHECK(first_lengths(c.config, inputs) == std::vector<int64_t>{3 + 25, 3 + 50, 1 + 75, 1 + 100});
+  inputs.recorded.resize(5);
+  for (data::Trajectory& trajectory : inputs.recorded) trajectory.prompt_ids = {1};
+  inputs.recorded[1].response_ids = {1, 2};
+  CHECK(first_lengths(c.config, inputs) == std::vector<int64_t>{1, 3, 1, 1});
 }
 
 TEST_CASE("the dry run lists every rank and both schedules") {
-  const std::string text = dry_run_report(configured(valid_dynamic_run()).config);
+  const test::Configured c = configured(valid_dynamic_run());
+  Inputs inputs;
+  inputs.model = model::read_model_config(c.config.actor_rollout_ref.model.path);
+  inputs.rows.resize(3);
+  inputs.prompt_ids = {{1, 2}, {3}, {4}};
+  inputs.total_steps = 7;
+  const std::string text = dry_run_report(c.config, inputs);
   CHECK_THAT(text, Contains("rank  dp  cp\n   0   0   0\n") && Contains("   7   1   3\n"));
-  CHECK_THAT(text, Contains("Qwen3ForCausalLM"));
+  CHECK_THAT(text, Contains("Qwen3ForCausalLM") && Contains("data: 3 prompts, 7 steps"));
   // 16 sequences of 256 on 8 ranks of 128: four at a time, each on a group of two.
   CHECK_THAT(text, Contains("16 sequences, 4 micro-batches, 4096 tokens") &&
                        Contains("CP groups 16 of size 2"));
-  CHECK_THAT(text, Contains("lengths spread evenly: 16 sequences"));
+  CHECK_THAT(text, Contains("the first prompts with responses spread evenly: 16 sequences"));
 }

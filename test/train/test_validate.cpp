@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "base/error.h"
 #include "setup.h"
@@ -357,6 +358,14 @@ TEST_CASE("model folder and data files") {
   }
 }
 
+TEST_CASE("a folder without weights needs random_init") {
+  std::ifstream in(std::string(VERLCPP_TEST_DATA) + "/qwen3/config.json");
+  const ModelFolder folder({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()});
+  CHECK_THAT(failure(valid_run(), {folder.override_text()}),
+             Contains(kA + "model.path = ") && Contains("neither model.safetensors nor"));
+  CHECK(failure(valid_run(), {folder.override_text(), kA + "model.random_init=True"}) == "valid");
+}
+
 TEST_CASE("all failures come in one numbered report") {
   const std::string message =
       failure(valid_run(),
@@ -375,6 +384,9 @@ TEST_CASE("what is only a warning") {
   CHECK_THAT(one({kA + "rollout.n=1"}), Contains("GRPO with"));
   CHECK_THAT(one({"trainer.logger=[console,wandb]"}),
              Contains("wandb is not built; console, file are the loggers that write"));
+  CHECK_THAT(
+      one({"+" + kMegatron + "override_transformer_config.apply_rope_fusion=True"}),
+      Contains("override_transformer_config.apply_rope_fusion = ") && Contains("has no effect"));
   CHECK_THAT(one({"algorithm.use_kl_in_reward=True", kA + "actor.use_kl_loss=True"}),
              Contains("You have both enabled in-reward kl and kl loss"));
 }
