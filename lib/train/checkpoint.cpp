@@ -38,7 +38,7 @@ std::optional<int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// Creates, syncs and closes; a file or folder that exists is synced as it is.
+/// Brings a file or folder as it is to the disk.
 void sync_path(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY);
   const bool good = fd >= 0 && ::fsync(fd) == 0;
@@ -71,6 +71,32 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+/// Every file and folder below `folder`, then the folder: without its folders a file is not safe.
+void sync_tree(const fs::path& folder) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() || entry.is_directory()) sync_path(entry.path());
+  }
+  sync_path(folder);
+}
+
+/// Puts `aside` in the place of `target`. A `target` saved before is exchanged in one step, so that
+/// the name the tracker holds never dangles, and removed afterwards.
+void move_into_place(const fs::path& aside, const fs::path& target) {
+  if (!fs::exists(target)) return fs::rename(aside, target);
+  const int exchanged =
+      ::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE);
+  if (exchanged == 0) {
+    fs::remove_all(aside);
+    return;
+  }
+  if (errno != EINVAL && errno != ENOSYS) {
+    throw DeviceError("checkpoint " + target.string() +
+                      " cannot be replaced: " + std::strerror(errno));
+  }
+  fs::remove_all(target);  // a file system that cannot exchange
+  fs::rename(aside, target);
 }
 
 /// verl's manifest fields, and a digest of every file written so far.
@@ -106,7 +132,11 @@ void remove_older(const fs::path& root, int64_t newest, int64_t keep) {
   }
   std::sort(steps.rbegin(), steps.rend());
   for (size_t i = static_cast<size_t>(std::max<int64_t>(keep, 1)); i < steps.size(); ++i) {
-    fs::remove_all(root / (kPrefix + std::to_string(steps[i])));
+    const fs::path old = root / (kPrefix + std::to_string(steps[i]));
+    std::error_code failed;  // the new checkpoint is good: no reason to stop a run
+    fs::remove_all(old, failed);
+    if (failed)
+      log::warning("checkpoint " + old.string() + " cannot be removed: " + failed.message());
   }
 }
 
@@ -157,11 +187,15 @@ std::string sha256_of_file(const std::string& path) {
 std::vector<std::string> CheckpointFolder::remove_leftovers() const {
   std::vector<std::string> removed;
   if (!fs::is_directory(root_)) return removed;
-  for (const auto& entry : fs::directory_iterator(root_)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(".global_step_") && name.ends_with(".tmp")) removed.push_back(name);
+  try {
+    for (const auto& entry : fs::directory_iterator(root_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(".global_step_") && name.ends_with(".tmp")) removed.push_back(name);
+    }
+    for (const std::string& name : removed) fs::remove_all(fs::path(root_) / name);
+  } catch (const fs::filesystem_error& e) {
+    throw DeviceError("checkpoint folder " + root_ + " cannot be cleaned: " + e.what());
   }
-  for (const std::string& name : removed) fs::remove_all(fs::path(root_) / name);
   return removed;
 }
 
@@ -215,10 +249,8 @@ std::string CheckpointFolder::save(const CheckpointState& state, const Checkpoin
                             {"config_digest", state.config_digest}};
     write_text(aside / "state.json", json.dump(1) + "\n");
     write_text(aside / kManifest, manifest_json(aside, state, manifest).dump(1) + "\n");
-    sync_path(aside / "actor");
-    sync_path(aside);
-    fs::remove_all(target);  // the same step saved before
-    fs::rename(aside, target);
+    sync_tree(aside);
+    move_into_place(aside, target);
     sync_path(root);
     write_text(root / (std::string(kTracker) + ".tmp"), std::to_string(state.step));
     fs::rename(root / (std::string(kTracker) + ".tmp"), root / kTracker);
@@ -238,6 +270,11 @@ CheckpointState read_checkpoint(const std::string& folder) {
     return json;
   };
   const auto manifest = parse(kManifest), json = parse("state.json");
+  if (manifest.value("schema_version", nlohmann::json()) != 2 || !manifest.contains("sha256")) {
+    throw DataError("checkpoint " + folder + ": " + kManifest +
+                    " is not one of ours (schema_version 2 with sha256); start from its weights "
+                    "with actor_rollout_ref.model.path");
+  }
   try {
     for (const auto& [name, digest] : manifest.at("sha256").items()) {
       const std::string path = (fs::path(folder) / name).string();

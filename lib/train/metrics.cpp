@@ -106,6 +106,9 @@ std::string MetricsFile::open(int64_t done_steps) {
     }
   }
   in.close();
+  if (!std::ofstream(path_, std::ios::binary | std::ios::app)) {
+    throw DeviceError("metrics file " + path_ + ": cannot write: " + std::strerror(errno));
+  }
   if (cut_rows == 0 && !torn) return "";
   std::filesystem::resize_file(path_, keep, failed);
   if (failed) throw DeviceError("metrics file " + path_ + ": cannot cut it: " + failed.message());

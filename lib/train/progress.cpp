@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <numeric>
 #include <vector>
+
+#include "base/error.h"
 
 namespace verlcpp::train {
 namespace {
@@ -18,7 +22,8 @@ std::string minutes(double seconds) {
 
 std::string progress_bar(int64_t done, int64_t total, double seconds, int64_t done_at_start) {
   constexpr int kWidth = 20;
-  const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+  const double share =
+      total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : 1;
   const auto filled = static_cast<size_t>(share * kWidth);
   const int64_t run = done - done_at_start;
   const double left =
@@ -30,6 +35,7 @@ std::string progress_bar(int64_t done, int64_t total, double seconds, int64_t do
 
 std::string ascii_plot(std::span<const double> values, int width, int height) {
   if (values.empty()) return "";
+  expects(width > 0 && height > 0, "a plot has columns and rows");
   const size_t columns = std::min(values.size(), static_cast<size_t>(width));
   std::vector<double> column;
   for (size_t c = 0; c < columns; ++c) {
@@ -38,7 +44,11 @@ std::string ascii_plot(std::span<const double> values, int width, int height) {
     column.push_back(std::accumulate(share.begin(), share.end(), 0.0) /
                      static_cast<double>(share.size()));
   }
-  const auto [low, high] = std::minmax_element(column.begin(), column.end());
+  std::vector<double> finite;
+  std::copy_if(column.begin(), column.end(), std::back_inserter(finite),
+               [](double v) { return std::isfinite(v); });
+  if (finite.empty()) return "";
+  const auto [low, high] = std::minmax_element(finite.begin(), finite.end());
   const double range = std::max(*high - *low, 1e-12);
   std::string text;
   for (int row = height - 1; row >= 0; --row) {
@@ -50,6 +60,10 @@ std::string ascii_plot(std::span<const double> values, int width, int height) {
       text += "         |";
     }
     for (double v : column) {
+      if (!std::isfinite(v)) {
+        text += ' ';
+        continue;
+      }
       const int level = std::min(height - 1, static_cast<int>((v - *low) / range * height));
       text += level == row ? '*' : (level > row ? '.' : ' ');
     }

@@ -84,6 +84,75 @@ TEST_CASE("a failed save leaves the previous checkpoint and the tracker") {
   CHECK(folder.remove_leftovers().empty());
 }
 
+TEST_CASE("a full disk is named, and the previous checkpoint and the tracker stay") {
+  const TempFolder temp;
+  const CheckpointFolder folder(temp.path.string());
+  const std::string good = save(folder, 1);
+  const auto save_to_full_disk = [&] {
+    folder.save({.step = 2, .config_digest = ""}, {}, {}, [](const std::string& aside) {
+      fs::create_symlink("/dev/full", fs::path(aside) / "state.json");
+    });
+  };
+  CHECK_THROWS_WITH(save_to_full_disk(),
+                    Catch::Matchers::Contains("/.global_step_2.tmp/state.json: cannot write ") &&
+                        Catch::Matchers::EndsWith(" bytes: No space left on device"));
+  CHECK(folder.find("auto", {}) == good);
+  CHECK(read_checkpoint(good).step == 1);
+}
+
+TEST_CASE("a folder that cannot be written is the machine's fault") {
+  const TempFolder temp;
+  put(temp.path / "file", "");
+  const CheckpointFolder folder((temp.path / "file").string());
+  CHECK_THROWS_AS(save(folder, 1), DeviceError);
+  CHECK_THROWS_WITH(
+      save(folder, 1),
+      Catch::Matchers::StartsWith("checkpoint " + (temp.path / "file/global_step_1").string() +
+                                  " cannot be saved: "));
+}
+
+TEST_CASE("saving a step again replaces the whole folder and leaves nothing aside") {
+  const TempFolder temp;
+  const CheckpointFolder folder(temp.path.string());
+  const std::string saved = save(folder, 1);
+  put(fs::path(saved) / "stray", "x");
+  CHECK(save(folder, 1) == saved);
+  CHECK_FALSE(fs::exists(fs::path(saved) / "stray"));
+  CHECK(read_checkpoint(saved).step == 1);
+  CHECK(folder.remove_leftovers().empty());
+}
+
+TEST_CASE("a missing file and a foreign manifest are named") {
+  const TempFolder temp;
+  const std::string saved = save(CheckpointFolder(temp.path.string()), 3);
+  fs::remove(fs::path(saved) / "actor/model/huggingface/model.safetensors");
+  CHECK_THROWS_WITH(
+      read_checkpoint(saved),
+      "checkpoint file " + saved + "/actor/model/huggingface/model.safetensors cannot be read");
+  put(fs::path(saved) / "actor/ckpt_contents.json", R"({"schema_version": 1})");
+  CHECK_THROWS_WITH(read_checkpoint(saved),
+                    "checkpoint " + saved +
+                        ": actor/ckpt_contents.json is not one of ours (schema_version 2 with "
+                        "sha256); start from its weights with actor_rollout_ref.model.path");
+}
+
+TEST_CASE("the manifest has verl's fields and a digest of every file") {
+  const TempFolder temp;
+  const std::string saved = save(CheckpointFolder(temp.path.string()), 3);
+  std::ifstream in(saved + "/actor/ckpt_contents.json");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  for (const char* field :
+       {R"("schema_version": 2)", R"("framework": "megatron")", R"("role": "actor")",
+        R"("arch": "Qwen2ForCausalLM")", R"("global_step": 3)", R"("world_size": 4)",
+        R"("path": "model/huggingface")"}) {
+    CHECK_THAT(text, Catch::Matchers::Contains(field));
+  }
+  CHECK_THAT(text, Catch::Matchers::Contains("\"actor/model/huggingface/model.safetensors\": \"" +
+                                             sha256("weights") + "\""));
+  CHECK_THAT(text, Catch::Matchers::Contains("\"state.json\": \"" +
+                                             sha256_of_file(saved + "/state.json") + "\""));
+}
+
 TEST_CASE("a wrong resume path names the key") {
   const CheckpointFolder folder("nowhere");
   CHECK_THROWS_WITH(folder.find("resume_path", {}),

@@ -1,0 +1,152 @@
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+#include "support/catch.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+
+using namespace verlcpp;
+using namespace verlcpp::train;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct TempFolder {
+  TempFolder() {
+    std::string name = (fs::temp_directory_path() / "verlcpp-metrics-XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~TempFolder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Metrics one(const std::string& name, double value) {
+  Metrics metrics;
+  metrics.set(name, value);
+  return metrics;
+}
+
+}  // namespace
+
+TEST_CASE("the console line is verl's, in the order the metrics were set") {
+  Metrics metrics = one("actor/entropy", 0.31);
+  metrics.set("actor/lr", 1e-6);
+  metrics.set("training/global_step", 1);
+  CHECK(console_line(1, metrics) ==
+        "step:1 - actor/entropy:0.31 - actor/lr:1e-06 - training/global_step:1");
+  metrics.set("actor/entropy", 0.5);  // keeps its place
+  CHECK(console_line(2, metrics).starts_with("step:2 - actor/entropy:0.5 - actor/lr"));
+  CHECK(metrics.at("actor/entropy") == 0.5);
+  CHECK(std::isnan(metrics.at("none")));
+}
+
+TEST_CASE("a summary is mean, max and min") {
+  Metrics metrics;
+  metrics.set_summary("critic/score", std::vector<double>{1, 4, 1});
+  metrics.set_summary("critic/none", {});
+  CHECK(console_line(1, metrics) ==
+        "step:1 - critic/score/mean:2 - critic/score/max:4 - critic/score/min:1");
+}
+
+TEST_CASE("a file row is verl's; numbers round-trip and what is not finite is null") {
+  Metrics metrics = one("a", 0.1 + 0.2);
+  metrics.set("b", std::numeric_limits<double>::quiet_NaN());
+  metrics.set("c", -std::numeric_limits<double>::infinity());
+  CHECK(json_line(7, metrics) ==
+        R"({"step":7,"data":{"a":0.30000000000000004,"b":null,"c":null}})");
+  CHECK(console_line(7, metrics).ends_with("b:nan - c:-inf"));
+}
+
+TEST_CASE("the file logger's path follows verl's variables") {
+  unsetenv("VERL_FILE_LOGGER_PATH");
+  unsetenv("VERL_FILE_LOGGER_ROOT");
+  CHECK(metrics_path("p", "e") == "./p/e.jsonl");
+  setenv("VERL_FILE_LOGGER_ROOT", "/logs", 1);
+  CHECK(metrics_path("p", "e") == "/logs/p/e.jsonl");
+  setenv("VERL_FILE_LOGGER_PATH", "/x/y.jsonl", 1);
+  CHECK(metrics_path("p", "e") == "/x/y.jsonl");
+  unsetenv("VERL_FILE_LOGGER_PATH");
+  unsetenv("VERL_FILE_LOGGER_ROOT");
+}
+
+TEST_CASE("resuming cuts later rows and a torn line, and says so") {
+  const TempFolder temp;
+  const std::string path = (temp.path / "p/e.jsonl").string();
+  MetricsFile first(path);
+  CHECK(first.open(0).empty());
+  for (int64_t step : {1, 2, 3, 4}) first.append(step, one("a", 0.5));
+  std::ofstream(path, std::ios::app) << R"({"step":5,"da)";
+
+  MetricsFile second(path);
+  CHECK(second.open(2) == "metrics file " + path + ": cut 2 row(s) after step 2 and a torn line");
+  second.append(3, one("a", 1));
+  CHECK(text_of(path) ==
+        "{\"step\":1,\"data\":{\"a\":0.5}}\n{\"step\":2,\"data\":{\"a\":0.5}}\n"
+        "{\"step\":3,\"data\":{\"a\":1}}\n");
+  CHECK(MetricsFile(path).open(3).empty());
+}
+
+TEST_CASE("a torn last line alone is cut, even where it would read as a row") {
+  const TempFolder temp;
+  const std::string path = (temp.path / "e.jsonl").string();
+  std::ofstream(path) << "{\"step\":1,\"data\":{}}\n{\"step\":2,\"data\":{}}";  // no line feed
+  CHECK(MetricsFile(path).open(9) == "metrics file " + path + ": cut a torn line");
+  CHECK(text_of(path) == "{\"step\":1,\"data\":{}}\n");
+}
+
+TEST_CASE("a metrics file that cannot be written is found before the first step") {
+  const TempFolder temp;
+  std::ofstream(temp.path / "file") << "x";
+  const std::string below = (temp.path / "file/e.jsonl").string();
+  CHECK_THROWS_WITH(
+      MetricsFile(below).open(0),
+      Catch::Matchers::StartsWith("metrics file " + below + ": cannot create its folder: "));
+  CHECK_THROWS_WITH(MetricsFile(temp.path.string()).open(0),
+                    "metrics file " + temp.path.string() + ": cannot write: Is a directory");
+  CHECK_THROWS_WITH(MetricsFile("/dev/full").append(3, one("a", 1)),
+                    "metrics file /dev/full: cannot write step 3: No space left on device");
+}
+
+TEST_CASE("the progress bar shows share, counts and times") {
+  CHECK(progress_bar(0, 10, 0, 0) ==
+        "Training Progress:   0%|                    | 0/10 [00:00<00:00]");
+  CHECK(progress_bar(4, 10, 8, 0) ==
+        "Training Progress:  40%|########            | 4/10 [00:08<00:12]");
+  // A resumed run's speed counts its own steps alone.
+  CHECK(progress_bar(6, 10, 8, 4) ==
+        "Training Progress:  60%|############        | 6/10 [00:08<00:16]");
+  CHECK(progress_bar(10, 10, 130, 0) ==
+        "Training Progress: 100%|####################| 10/10 [02:10<00:00]");
+}
+
+TEST_CASE("the plot draws a column a value, from the smallest to the largest") {
+  CHECK(ascii_plot(std::vector<double>{0, 1, 2, 3}, 10, 4) ==
+        "   3.000 |   *\n"
+        "         |  *.\n"
+        "         | *..\n"
+        "   0.000 |*...\n"
+        "         +----\n");
+}
+
+TEST_CASE("the plot shares a long series out over its width and leaves out what is not finite") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(ascii_plot(std::vector<double>{0, 2, 3, 5}, 2, 2) ==
+        "   4.000 | *\n"
+        "   1.000 |*.\n"
+        "         +--\n");
+  CHECK(ascii_plot(std::vector<double>{1, nan, 2}, 5, 2) ==
+        "   2.000 |  *\n"
+        "   1.000 |* .\n"
+        "         +---\n");
+  CHECK(ascii_plot({}, 5, 2).empty());
+  CHECK(ascii_plot(std::vector<double>{nan}, 5, 2).empty());
+}
