@@ -27,7 +27,7 @@ void expect_one_process() {
 }
 
 std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
-  if (config.trainer.device == "cpu") return std::make_unique<CpuBackend>();
+  if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
   return cuda::make_backend(rank);
 }
 

@@ -61,10 +61,12 @@ std::vector<int64_t> first_lengths(const TrainConfig& config, const Inputs& inpu
   const int64_t prompts = config.actor_rollout_ref.actor.ppo_mini_batch_size;
   const auto count = static_cast<size_t>(prompts * n);
   std::vector<int64_t> lengths;
-  for (size_t i = 0; i < std::min(count, inputs.recorded.size()); ++i) {
-    lengths.push_back(inputs.recorded[i].length());
+  if (inputs.recorded) {
+    lengths = lengths_of(inputs.recorded->step(0));
+    lengths.resize(std::min(count, lengths.size()));
+    return lengths;
   }
-  if (!inputs.recorded.empty() || inputs.prompt_ids.empty()) return lengths;
+  if (inputs.prompt_ids.empty()) return lengths;
   for (size_t i = 0; i < count; ++i) {
     const auto& prompt = inputs.prompt_ids[i / static_cast<size_t>(n) % inputs.prompt_ids.size()];
     const int64_t response = config.data.max_response_length * static_cast<int64_t>(i + 1);
@@ -80,17 +82,15 @@ std::string dry_run_report(const TrainConfig& config, const Inputs& inputs) {
       config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n;
   const std::vector<int64_t> worst(static_cast<size_t>(count), longest_sequence(config));
   std::string text = model_line(inputs.model) + "data: " +
-                     (inputs.recorded.empty()
-                          ? std::to_string(inputs.rows.size()) + " prompts"
-                          : std::to_string(inputs.recorded.size()) + " recorded trajectories") +
+                     (inputs.recorded ? "recorded trajectories"
+                                      : std::to_string(inputs.rows.size()) + " prompts") +
                      ", " + std::to_string(inputs.total_steps) + " steps\n" +
                      layout_table(rule.sizes) + to_text(memory_plan(inputs.model, config)) +
                      schedule_text("all sequences as long as can be", rule, worst);
   const std::vector<int64_t> first = first_lengths(config, inputs);
   if (first.empty()) return text;
-  return text + schedule_text(inputs.recorded.empty()
-                                  ? "the first prompts with responses spread evenly"
-                                  : "the first recorded trajectories",
+  return text + schedule_text(inputs.recorded ? "the first recorded trajectories"
+                                              : "the first prompts with responses spread evenly",
                               rule, first);
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "data/prompts.h"
+#include "data/replay.h"
 #include "data/tokenizer.h"
-#include "data/trajectory.h"
 #include "model/model_config.h"
 #include "train/train_config.h"
 
@@ -21,7 +21,7 @@ struct Inputs {
   std::optional<data::Tokenizer> tokenizer;      // a replayed run can do without
   std::vector<data::PromptRow> rows;             // after subsampling and filtering
   std::vector<std::vector<int32_t>> prompt_ids;  // of rows
-  std::vector<data::Trajectory> recorded;        // rollout.name=replay
+  std::optional<data::ReplayReader> recorded;    // rollout.name=replay
   int64_t total_steps = 0;
   int64_t steps_per_epoch = 0;
 };

@@ -105,9 +105,7 @@ std::vector<data::Trajectory> rollout_batch(const Engine& engine,
                                             int64_t step) {
   const int64_t n = config.actor_rollout_ref.rollout.n;
   if (config.actor_rollout_ref.rollout.name == "replay") {
-    const int64_t size = config.data.train_batch_size * n;
-    const auto first = inputs.recorded.begin() + step * size;
-    return {first, first + size};
+    return inputs.recorded->step(step);
   }
   const auto options = generate_options(config, inputs, step);
   std::vector<rollout::Request> requests;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/replay.h"
 #include "train/engine.h"
 #include "train/inputs.h"
 #include "train/pipeline.h"
@@ -25,20 +25,23 @@ class Trainer {
 
  private:
   void train_step(int64_t step);
-  void save(int64_t step);
-  void resume();
   bool is_save_step(int64_t step) const;
+  void save();
+  void write_optimizer(const std::string& folder) const;
+  void resume();
 
   const Engine& engine_;
   const TrainConfig& config_;
   const Inputs& inputs_;
   Report* report_;
+  DType dtype_;
   model::ParameterLayout layout_;
   model::ParameterBuffer weights_, grad_;
   std::unique_ptr<model::ParameterBuffer> reference_;
   Optimizer optimizer_;
   LrSchedule lr_;
   algo::KlController kl_;
+  std::optional<data::ReplayWriter> recorder_;  // rollout.record_path, rank 0
   int64_t done_steps_ = 0;  // finished steps; the next one is done_steps_ (0-based)
 };
 

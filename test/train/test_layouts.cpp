@@ -130,14 +130,14 @@ Planner shuffled(Planner inner) {
   };
 }
 
-Result train(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing) {
+Result updates_of(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing) {
   Result result;
   const auto batch = recorded();
   const model::ModelConfig model_config = tiny_model();
   const auto world = static_cast<int>(config.world_size());
   const model::ParameterLayout layout(model_config, 24);  // the same padding for every pool
   parallel::run_thread_ranks(world, [&](int rank, parallel::RankCommunicators comm) {
-    CpuBackend backend;
+    cpu::CpuBackend backend;
     const parallel::Topology topology(batching_rule(config, Pass::kActorUpdate).sizes, rank);
     const model::Transformer transformer(backend, model_config, dtype);
     const Engine engine{backend, transformer, topology, comm};
@@ -255,15 +255,15 @@ std::vector<Layout> layouts() {
 
 TEST_CASE("ten updates give the one-rank numbers in fp64 under every layout") {
   const int updates = short_list() ? 2 : 10;
-  const Result want = train(make_config({}, {}), DType::kFloat64, updates, false);
+  const Result want = updates_of(make_config({}, {}), DType::kFloat64, updates, false);
   REQUIRE(want.losses.size() == static_cast<size_t>(updates * 4));
   CHECK(want.clipped > 0);                                               // ratios clip
   CHECK(*std::max_element(want.norms.begin(), want.norms.end()) > 0.5);  // gradients clip
   for (const Layout& layout : layouts()) {
     INFO(layout.name);
-    check_equal(
-        train(make_config(layout.overrides, {}), DType::kFloat64, updates, layout.shuffle_packing),
-        want, 1e-9);
+    check_equal(updates_of(make_config(layout.overrides, {}), DType::kFloat64, updates,
+                           layout.shuffle_packing),
+                want, 1e-9);
   }
 }
 
@@ -272,19 +272,19 @@ TEST_CASE("every loss_agg_mode is the same under static and dynamic CP") {
                            "seq-mean-token-sum-norm"}) {
     INFO(mode);
     const std::vector<std::string> more{actor(std::string("loss_agg_mode=") + mode)};
-    const Result want = train(make_config({}, more), DType::kFloat64, 1, false);
+    const Result want = updates_of(make_config({}, more), DType::kFloat64, 1, false);
     for (const Layout& layout : {static_cp(4, 2, {}), dynamic_cp(4, 2, kLongest / 4)}) {
-      check_equal(train(make_config(layout.overrides, more), DType::kFloat64, 1, false), want,
+      check_equal(updates_of(make_config(layout.overrides, more), DType::kFloat64, 1, false), want,
                   1e-9);
     }
   }
 }
 
 TEST_CASE("fp32 agrees across layouts within 1e-5 for one update") {
-  const Result want = train(make_config({}, {}), DType::kFloat32, 1, false);
+  const Result want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
   for (const Layout& layout : {static_cp(4, 4, {}), dynamic_cp(4, 2, kLongest / 4)}) {
     INFO(layout.name);
-    const Result got = train(make_config(layout.overrides, {}), DType::kFloat32, 1, false);
+    const Result got = updates_of(make_config(layout.overrides, {}), DType::kFloat32, 1, false);
     CHECK(got.losses[0] == Approx(want.losses[0]).epsilon(1e-5).margin(1e-6));
     CHECK(got.norms[0] == Approx(want.norms[0]).epsilon(1e-5));
   }

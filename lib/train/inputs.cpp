@@ -1,0 +1,137 @@
+#include "train/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/chat_template.h"
+#include "rollout/reward.h"
+
+namespace verlcpp::train {
+namespace {
+
+nlohmann::json to_json(const config::Node& node) {
+  if (node.is_map()) {
+    nlohmann::json map = nlohmann::json::object();
+    for (const auto& [key, value] : node.items()) map[key] = to_json(value);
+    return map;
+  }
+  if (node.is_list()) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const config::Node& element : node.elements()) list.push_back(to_json(element));
+    return list;
+  }
+  if (const auto* b = node.get_if<bool>()) return *b;
+  if (const auto* i = node.get_if<int64_t>()) return *i;
+  if (const auto* d = node.get_if<double>()) return *d;
+  if (const auto* s = node.get_if<std::string>()) return *s;
+  return nullptr;
+}
+
+/// config.json with actor_rollout_ref.model.override_config merged in.
+model::ModelConfig load_model_config(const ModelSection& section, const std::string& folder) {
+  model::ModelConfig config = model::read_model_config(folder);
+  if (!section.override_config.is_map() || section.override_config.items().empty()) return config;
+  auto json = nlohmann::json::parse(config.json);
+  json.merge_patch(to_json(section.override_config));
+  const std::vector<int32_t> eos = config.eos_token_ids;
+  config = model::parse_model_config(json.dump(2), folder +
+                                                       "/config.json with "
+                                                       "actor_rollout_ref.model.override_config");
+  if (!section.override_config.find("eos_token_id")) config.eos_token_ids = eos;
+  return config;
+}
+
+/// Renders, encodes and cuts every prompt; drops overlong rows when filter_overlong_prompts says
+/// so.
+void tokenize(const TrainConfig& config, Inputs& inputs) {
+  const data::ChatTemplate chat = data::load_chat_template(inputs.model_folder);
+  const int64_t limit = config.data.max_prompt_length;
+  std::vector<data::PromptRow> kept;
+  for (data::PromptRow& row : inputs.rows) {
+    auto ids = inputs.tokenizer->encode(data::render_chat(chat, row.prompt, true));
+    if (config.data.filter_overlong_prompts && static_cast<int64_t>(ids.size()) > limit) continue;
+    ids = truncate_prompt(std::move(ids), limit, config.data.truncation, row.origin);
+    if (ids.empty()) throw DataError(row.origin + ": the prompt renders to no token");
+    inputs.prompt_ids.push_back(std::move(ids));
+    kept.push_back(std::move(row));
+  }
+  inputs.rows = std::move(kept);
+  if (config.data.filter_overlong_prompts) {
+    log::info("filter dataset len: " + std::to_string(inputs.rows.size()));
+  }
+}
+
+void load_prompts(const TrainConfig& config, Inputs& inputs) {
+  const DataConfig& d = config.data;
+  const auto seed = static_cast<uint64_t>(d.seed.value_or(0));
+  inputs.rows = data::load_prompts({.train_files = d.train_files,
+                                    .prompt_key = d.prompt_key,
+                                    .reward_fn_key = d.reward_fn_key,
+                                    .train_max_samples = d.train_max_samples,
+                                    .shuffle = d.shuffle,
+                                    .seed = seed});
+  rollout::check_data_sources(inputs.rows);
+  inputs.tokenizer = data::Tokenizer::load(inputs.model_folder);
+  if (inputs.tokenizer->vocab_size() > inputs.model.vocab) {
+    throw DataError(fmt::format("{}: tokenizer.json has {} tokens, config.json a vocab_size of {}",
+                                inputs.model_folder, inputs.tokenizer->vocab_size(),
+                                inputs.model.vocab));
+  }
+  tokenize(config, inputs);
+  const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()), d.train_batch_size,
+                                d.shuffle, seed);
+  inputs.steps_per_epoch = order.steps_per_epoch();
+  inputs.total_steps = config.trainer.total_training_steps.value_or(config.trainer.total_epochs *
+                                                                    inputs.steps_per_epoch);
+}
+
+void load_recorded(const TrainConfig& config, Inputs& inputs) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  inputs.recorded.emplace(data::ReplayOptions{.path = expand_user(*rollout.replay_path),
+                                              .train_batch_size = config.data.train_batch_size,
+                                              .n = rollout.n,
+                                              .vocab = inputs.model.vocab,
+                                              .max_prompt_length = config.data.max_prompt_length,
+                                              .max_response_length = rollout.response_length});
+  const int64_t steps = inputs.recorded->steps();
+  inputs.total_steps = config.trainer.total_training_steps.value_or(std::max<int64_t>(steps, 1));
+  inputs.recorded->require_steps(inputs.total_steps);
+  inputs.steps_per_epoch = inputs.total_steps;
+}
+
+}  // namespace
+
+std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
+                                     const std::string& truncation, const std::string& origin) {
+  const auto n = static_cast<int64_t>(ids.size());
+  if (n <= limit) return ids;
+  if (truncation == "left") return {ids.end() - limit, ids.end()};
+  if (truncation == "right") return {ids.begin(), ids.begin() + limit};
+  if (truncation == "middle") {
+    const int64_t head = limit / 2;
+    ids.erase(ids.begin() + head, ids.end() - (limit - head));
+    return ids;
+  }
+  throw DataError(
+      fmt::format("{}: the prompt has {} tokens, data.max_prompt_length is {}; raise it, set "
+                  "data.filter_overlong_prompts=True, or data.truncation to left, right or middle",
+                  origin, n, limit));
+}
+
+Inputs load_inputs(const TrainConfig& config) {
+  Inputs inputs;
+  inputs.model_folder = expand_user(config.actor_rollout_ref.model.path);
+  inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
+  if (config.actor_rollout_ref.rollout.name == "replay") {
+    load_recorded(config, inputs);
+  } else {
+    load_prompts(config, inputs);
+  }
+  return inputs;
+}
+
+}  // namespace verlcpp::train
