@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes scripts/quickstart/: the prompts and the model folder of the quickstart.
 
-The task (data_source verlcpp/cycle): the prompt is a size symbol and a walk round the cycle
-a b c d a ...; the answer goes on from the walk's last letter for a length that the symbol asks for.
-The score is the share of right steps (lib/rollout/reward.h), so random answers earn a little and
-every better step earns more. The model folder holds a configuration and a tokenizer of eight tokens
+The task (data_source verlcpp/cycle): the prompt is a run of one size symbol, closed by a letter; the
+answer walks on from that letter round the cycle a b c d a ..., for a length that the symbol asks
+for. The score is the share of right steps (lib/rollout/reward.h), so random answers earn a little
+and every better step earns more. The model folder holds a configuration and a tokenizer of eight tokens
 but no weights: training starts from random ones.
 
 Python 3 alone; the same output every time.
@@ -25,15 +25,13 @@ LONGEST_PROMPT = 96
 SEED = 20
 
 
-def prompt_row(index, size, length, rng):
-    start = rng.randrange(len(LETTERS))
-    walk = "".join(LETTERS[(start + i) % len(LETTERS)] for i in range(length - 1))
+def prompt_row(index, size, length, letter):
     low, high = SIZES[size]
     return {
         "data_source": "verlcpp/cycle",
-        "prompt": [{"role": "user", "content": size + walk}],
+        "prompt": [{"role": "user", "content": size * (length - 1) + letter}],
         "ability": "cycle",
-        "reward_model": {"style": "rule", "ground_truth": f"{walk[-1]} {low} {high}"},
+        "reward_model": {"style": "rule", "ground_truth": f"{letter} {low} {high}"},
         "extra_info": {"split": "train", "index": index},
     }
 
@@ -45,7 +43,10 @@ def prompt_rows():
     lengths = [round(math.exp(shortest + (longest - shortest) * i / (ROWS - 1))) for i in range(ROWS)]
     rng.shuffle(lengths)
     symbols = list(SIZES)
-    return [prompt_row(i, symbols[i % len(symbols)], lengths[i], rng) for i in range(ROWS)]
+    return [
+        prompt_row(i, symbols[i % len(symbols)], lengths[i], rng.choice(LETTERS))
+        for i in range(ROWS)
+    ]
 
 
 def tokenizer_json():
