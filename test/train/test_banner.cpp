@@ -123,10 +123,6 @@ TEST_CASE("lengths of a first mini-batch") {
   CHECK(first_lengths(c.config, inputs).empty());
   inputs.prompt_ids = {{1, 2, 3}, {1}, {5, 6}};
   CHECK(first_lengths(c.config, inputs) == std::vector<int64_t>{3 + 25, 3 + 50, 1 + 75, 1 + 100});
-  inputs.recorded.resize(5);
-  for (data::Trajectory& trajectory : inputs.recorded) trajectory.prompt_ids = {1};
-  inputs.recorded[1].response_ids = {1, 2};
-  CHECK(first_lengths(c.config, inputs) == std::vector<int64_t>{1, 3, 1, 1});
 }
 
 TEST_CASE("the dry run lists every rank and both schedules") {
