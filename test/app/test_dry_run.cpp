@@ -70,6 +70,25 @@ TEST_CASE("a dry run reads the data") {
   CHECK_THAT(outcome.err, Contains("bad.jsonl:2"));
 }
 
+TEST_CASE("a dry run of a replay schedules the recorded lengths") {
+  const TemporaryFolder folder;
+  std::string rows;
+  for (int i = 0; i < 2; ++i) {
+    rows += R"({"uid": "a", "prompt_ids": [1], "response_ids": [2)" +
+            std::string(i == 0 ? "" : ", 3") + "], \"reward\": 0.5}\n";
+  }
+  const Outcome outcome = dry_run(
+      {kA + "rollout.name=replay", kA + "rollout.replay_path=" + folder.write("r.jsonl", rows),
+       "data.train_batch_size=1", kA + "actor.ppo_mini_batch_size=1", kA + "rollout.n=2",
+       "trainer.n_gpus_per_node=2", kMegatron + "context_parallel_size=1",
+       "trainer.total_training_steps=1"});
+  CHECK(outcome.err.empty());
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Contains("data: recorded trajectories, 1 steps"));
+  CHECK_THAT(outcome.out, Contains("the first recorded trajectories: 2 sequences, 1 micro-batches, "
+                                   "5 tokens (5 padded); CP groups 2 of size 1"));
+}
+
 TEST_CASE("a dry run warns of the documented mistake and still succeeds") {
   const Outcome outcome = dry_run({"data.max_token_len_per_gpu=1024"});
   CHECK(outcome.code == 0);
