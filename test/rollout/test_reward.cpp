@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "rollout/reward.h"
 #include "support/catch.h"
@@ -93,4 +95,25 @@ TEST_CASE("a cycle ground truth has one letter and two lengths") {
     CAPTURE(bad);
     CHECK_THROWS_AS(check_data_sources(std::vector{row("verlcpp/cycle", bad, "x")}), DataError);
   }
+}
+
+TEST_CASE("every shipped quickstart row can be scored, and walking on earns full marks") {
+  data::PromptOptions options;
+  options.train_files = {VERLCPP_SOURCE "/scripts/quickstart/train.jsonl"};
+  const auto rows = data::read_prompts(options);
+  CHECK_NOTHROW(check_data_sources(rows));
+  size_t shortest = 1000, longest = 0;
+  for (const auto& shipped : rows) {
+    const std::string& prompt = shipped.prompt.at(0).content;
+    shortest = std::min(shortest, prompt.size());
+    longest = std::max(longest, prompt.size());
+    std::string answer;
+    for (int i = 0; i < 10; ++i) {
+      const char before = answer.empty() ? prompt.back() : answer.back();
+      answer += before == 'd' ? 'a' : static_cast<char>(before + 1);
+    }
+    CHECK(compute_score(shipped.data_source, answer, shipped.ground_truth) == 1);
+  }
+  CHECK(shortest == 2);
+  CHECK(longest == 96);
 }
