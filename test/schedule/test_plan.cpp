@@ -1,4 +1,4 @@
-#include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "schedule/plan.h"
 #include "support/catch.h"
@@ -61,18 +61,14 @@ TEST_CASE("Text: a line a micro-batch") {
 }
 
 TEST_CASE("JSON has the documented form") {
-  const auto out = nlohmann::json::parse(to_json(small_plan(), kLengths, 1));
-  const auto expected = nlohmann::json::parse(R"({
-    "pool": 3,
-    "micro_batches": [
-      {"ranks": [[1, 2], [1, 2], []],
-       "groups": [{"ranks": [0, 1], "samples": [1, 2]}, {"ranks": [2], "samples": []}],
-       "tokens": [4, 7, 0], "padded_tokens": [8, 8, 0]},
-      {"ranks": [[0], [0], [0]],
-       "groups": [{"ranks": [0, 1, 2], "samples": [0]}],
-       "tokens": [1, 2, 2], "padded_tokens": [2, 2, 2]}],
-    "total_tokens": 16, "total_padded_tokens": 22})");
-  CHECK(out == expected);
+  CHECK(to_json(small_plan(), kLengths, 1) ==
+        R"({"pool":3,"micro_batches":[)"
+        R"({"ranks":[[1,2],[1,2],[]],)"
+        R"("groups":[{"ranks":[0,1],"samples":[1,2]},{"ranks":[2],"samples":[]}],)"
+        R"("tokens":[4,7,0],"padded_tokens":[8,8,0]},)"
+        R"({"ranks":[[0],[0],[0]],"groups":[{"ranks":[0,1,2],"samples":[0]}],)"
+        R"("tokens":[1,2,2],"padded_tokens":[2,2,2]}],)"
+        R"("total_tokens":16,"total_padded_tokens":22})");
 }
 
 TEST_CASE("check_plan finds what is broken") {
