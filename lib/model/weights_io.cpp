@@ -101,6 +101,11 @@ void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const st
   }
 }
 
+bool has_weights(const std::string& folder) {
+  return fs::is_regular_file(fs::path(folder) / "model.safetensors") ||
+         fs::is_regular_file(fs::path(folder) / "model.safetensors.index.json");
+}
+
 void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights) {
   const SafetensorsReader reader(folder);
   load_hf_tensors(backend, reader, "", weights);

@@ -57,6 +57,9 @@ struct TensorToWrite {
 /// and the reason.
 void write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
 
+/// True when the folder holds model.safetensors or model.safetensors.index.json.
+bool has_weights(const std::string& folder);
+
 /// Loads a Hugging Face folder's weights into the flat buffer, converting F64, F32, BF16, F16.
 /// DataError lists missing tensors and wrong shapes; unexpected tensors are named in one warning.
 void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights);

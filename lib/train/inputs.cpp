@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "data/chat_template.h"
 #include "rollout/reward.h"
+#include "train/optimizer.h"
 
 namespace verlcpp::train {
 namespace {
@@ -91,7 +92,7 @@ void load_prompts(const TrainConfig& config, Inputs& inputs) {
 
 void load_recorded(const TrainConfig& config, Inputs& inputs) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
-  inputs.recorded.emplace(data::ReplayOptions{.path = expand_user(*rollout.replay_path),
+  inputs.recorded.emplace(data::ReplayOptions{.path = *rollout.replay_path,
                                               .train_batch_size = config.data.train_batch_size,
                                               .n = rollout.n,
                                               .vocab = inputs.model.vocab,
@@ -124,13 +125,14 @@ std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
 
 Inputs load_inputs(const TrainConfig& config) {
   Inputs inputs;
-  inputs.model_folder = expand_user(config.actor_rollout_ref.model.path);
+  inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs);
   } else {
     load_prompts(config, inputs);
   }
+  lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps);  // refuses a bad warm-up
   return inputs;
 }
 

@@ -1,6 +1,9 @@
 #include "train/optimizer.h"
 
 #include <cmath>
+#include <string>
+
+#include "base/error.h"
 
 namespace verlcpp::train {
 
@@ -49,15 +52,23 @@ Optimizer::Options optimizer_options(const OptimConfig& config) {
 LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps) {
   const int64_t total =
       config.total_training_steps > 0 ? config.total_training_steps : total_training_steps;
+  const int64_t decay = config.lr_decay_steps.value_or(total);
   const int64_t warmup =
-      config.lr_warmup_steps >= 0
+      config.lr_warmup_steps > 0
           ? config.lr_warmup_steps
-          : static_cast<int64_t>(config.lr_warmup_steps_ratio * static_cast<double>(total));
+          : static_cast<int64_t>(config.lr_warmup_steps_ratio * static_cast<double>(decay));
+  if (warmup > 0 && warmup >= decay) {
+    throw ConfigError("actor_rollout_ref.actor.optim: warm-up takes " + std::to_string(warmup) +
+                      " steps (lr_warmup_steps, or lr_warmup_steps_ratio of the decay steps) and "
+                      "must end before the " +
+                      std::to_string(decay) +
+                      " decay steps (lr_decay_steps, else the total training steps)");
+  }
   return {.lr = config.lr,
           .min_lr = config.min_lr,
           .warmup_init = config.lr_warmup_init,
           .warmup_steps = warmup,
-          .decay_steps = config.lr_decay_steps.value_or(total),
+          .decay_steps = decay,
           .decay_style = config.lr_decay_style};
 }
 

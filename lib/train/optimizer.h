@@ -33,8 +33,8 @@ class Optimizer {
 };
 
 Optimizer::Options optimizer_options(const OptimConfig& config);
-/// verl: total_training_steps is the run's; warm-up from lr_warmup_steps, or its ratio of the
-/// total.
+/// verl: decay ends at lr_decay_steps, else at the run's total; warm-up is lr_warmup_steps, or its
+/// ratio of the decay steps. Throws ConfigError unless warm-up ends before decay does (Megatron).
 LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps);
 
 }  // namespace verlcpp::train

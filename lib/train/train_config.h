@@ -45,7 +45,7 @@ struct ModelSection {
   config::Node override_config;
   bool use_remove_padding = true;
   bool use_fused_kernels = false;
-  bool random_init = false;  // ours: start from random weights instead of the folder's
+  bool random_init = false;  // ours: a folder without weights starts from random ones
   template <class V>
   void fields(V& v) {
     v("path", path);

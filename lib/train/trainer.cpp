@@ -24,14 +24,19 @@ bool contains(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Weights of the model folder, or random ones when the configuration asks for them.
+/// Weights of the model folder. A folder without any starts from random ones; validate() has
+/// checked that random_init allows it.
 void load_initial_weights(Backend& backend, const TrainConfig& config, const Inputs& inputs,
-                          const model::ParameterBuffer& weights) {
-  if (config.actor_rollout_ref.model.random_init) {
-    const auto seed = static_cast<uint64_t>(config.actor_rollout_ref.actor.megatron.seed);
-    model::initialize(backend, weights, seed);
-  } else {
+                          const model::ParameterBuffer& weights, bool say) {
+  if (model::has_weights(inputs.model_folder)) {
     model::load_hf_weights(backend, inputs.model_folder, weights);
+    return;
+  }
+  const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
+  model::initialize(backend, weights, static_cast<uint64_t>(seed));
+  if (say) {
+    log::info(fmt::format("{} has no weights: starting from random ones, seed {}",
+                          inputs.model_folder, seed));
   }
 }
 
@@ -60,7 +65,7 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       lr_(lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps)),
       kl_(config.algorithm.kl_ctrl.type, config.algorithm.kl_ctrl.kl_coef,
           config.algorithm.kl_ctrl.target_kl, config.algorithm.kl_ctrl.horizon) {
-  load_initial_weights(engine.backend, config, inputs, weights_);
+  load_initial_weights(engine.backend, config, inputs, weights_, report != nullptr);
   if (config.uses_reference()) {
     reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, dtype_,
                                                           MemoryTag::kWeights);

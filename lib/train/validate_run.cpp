@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "model/model_config.h"
+#include "model/weights_io.h"
 #include "train/validate.h"
 #include "train/validate_checks.h"
 
@@ -109,14 +110,10 @@ bool is_multimodal(const std::string& json) {
 }
 
 void check_weights(const ModelSection& model, Findings& findings) {
-  if (model.random_init) return;
-  const fs::path folder = model.path;
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
-    if (fs::is_regular_file(folder / name)) return;
-  }
+  if (model.random_init || model::has_weights(model.path)) return;
   findings.add("actor_rollout_ref.model.path",
                "neither model.safetensors nor model.safetensors.index.json in this folder "
-               "(actor_rollout_ref.model.random_init=True starts from random weights)");
+               "(actor_rollout_ref.model.random_init=True starts such a folder from random ones)");
 }
 
 void check_model(const TrainConfig& config, Findings& findings) {
