@@ -1,0 +1,176 @@
+// Whole runs through the executable: what the main job promises a user.
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "run_binary.h"
+#include "support/catch.h"
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using verlcpp::test::Outcome;
+using verlcpp::test::run_binary;
+using verlcpp::test::TemporaryFolder;
+
+namespace {
+
+const std::string kA = "actor_rollout_ref.";
+const std::string kMegatron = kA + "actor.megatron.";
+
+/// The quickstart, made small, with all it writes below `folder`.
+std::vector<std::string> quickstart(const TemporaryFolder& folder, int steps,
+                                    const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments{"--config-name",
+                                     "quickstart",
+                                     "data.train_files=" VERLCPP_QUICKSTART "/train.jsonl",
+                                     kA + "model.path=" VERLCPP_QUICKSTART "/model",
+                                     "data.train_batch_size=4",
+                                     kA + "actor.ppo_mini_batch_size=2",
+                                     kA + "rollout.n=4",
+                                     "data.max_response_length=24",
+                                     "trainer.total_training_steps=" + std::to_string(steps),
+                                     "trainer.default_local_dir=" + folder.path() + "/checkpoints",
+                                     "trainer.project_name=" + folder.path() + "/logs",
+                                     "trainer.experiment_name=run"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+/// Rows of the metrics file without what depends on the clock and the machine.
+std::vector<json> metrics(const TemporaryFolder& folder) {
+  std::vector<json> rows;
+  std::ifstream in(folder.path() + "/logs/run.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    json row = json::parse(line), data = json::object();
+    for (const auto& [name, value] : row["data"].items()) {
+      if (name.find("timing_") == std::string::npos && name.find("perf/") == std::string::npos) {
+        data[name] = value;
+      }
+    }
+    rows.push_back({{"step", row["step"]}, {"data", data}});
+  }
+  return rows;
+}
+
+Outcome expect_success(const std::vector<std::string>& arguments) {
+  Outcome outcome = run_binary(arguments);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.code == 0);
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("a run ends with its metrics, checkpoint, export and plot") {
+  const TemporaryFolder folder;
+  const Outcome outcome = expect_success(quickstart(folder, 2));
+  CHECK_THAT(outcome.out, Contains("start to first training step:") &&
+                              Contains("step:2 - training/global_step:2") &&
+                              Contains("Hugging Face export:") && Contains("mean reward"));
+  const auto rows = metrics(folder);
+  REQUIRE(rows.size() == 2);
+  for (const char* name : {"actor/entropy", "actor/pg_loss", "actor/grad_norm", "actor/lr",
+                           "critic/score/mean", "response_length/clip_ratio", "prompt_length/max",
+                           "global_seqlen/mean", "training/rollout_probs_diff_max",
+                           "schedule/tokens", "schedule/padded_tokens", "schedule/groups_cp1"}) {
+    INFO(name);
+    CHECK(rows[0]["data"].contains(name));
+  }
+  // Sampling and training see the same probabilities.
+  CHECK(rows[0]["data"]["training/rollout_probs_diff_max"].get<double>() < 1e-5);
+  namespace fs = std::filesystem;
+  const fs::path step = folder.path() + "/checkpoints/global_step_2";
+  for (const char* file :
+       {"actor/model/huggingface/model.safetensors", "actor/model/huggingface/config.json",
+        "actor/model/huggingface/tokenizer.json", "actor/ckpt_contents.json",
+        "actor/optimizer/dist_ckpt/optimizer.safetensors", "state.json"}) {
+    INFO(file);
+    CHECK(fs::exists(step / file));
+  }
+}
+
+TEST_CASE("a resumed run is the uninterrupted one, bit for bit") {
+  const TemporaryFolder whole, parts;
+  const std::vector<std::string> more{"trainer.save_freq=2", "algorithm.use_kl_in_reward=True",
+                                      "algorithm.kl_ctrl.type=adaptive"};
+  expect_success(quickstart(whole, 4, more));
+  expect_success(quickstart(parts, 2, more));
+  const Outcome resumed = expect_success(quickstart(parts, 4, more));
+  CHECK_THAT(resumed.out, Contains("Resuming from") && Contains("(step 2)"));
+  CHECK(metrics(parts) == metrics(whole));
+}
+
+TEST_CASE("rows after the resumed step and a torn line are cut from the metrics file") {
+  const TemporaryFolder folder;
+  expect_success(quickstart(folder, 3, {"trainer.save_freq=2"}));
+  const auto want = metrics(folder);
+  std::filesystem::remove_all(folder.path() + "/checkpoints/global_step_3");
+  std::ofstream(folder.path() + "/checkpoints/latest_checkpointed_iteration.txt") << 2;
+  std::ofstream(folder.path() + "/logs/run.jsonl", std::ios::app) << R"({"step":4,"da)";
+  const Outcome resumed = expect_success(quickstart(folder, 3, {"trainer.save_freq=2"}));
+  CHECK_THAT(resumed.out, Contains("cut 1 row(s) after step 2 and a torn line"));
+  CHECK(metrics(folder) == want);
+}
+
+TEST_CASE("a recorded run replays to the same numbers, also on another layout") {
+  const TemporaryFolder recorded, replayed, other;
+  const std::string file = recorded.path() + "/rows.jsonl";
+  expect_success(quickstart(recorded, 2, {kA + "rollout.record_path=" + file}));
+  const std::vector<std::string> replay{kA + "rollout.name=replay",
+                                        kA + "rollout.replay_path=" + file};
+  expect_success(quickstart(replayed, 2, replay));
+  auto want = metrics(recorded);
+  CHECK(metrics(replayed) == want);
+
+  auto one_rank = replay;
+  one_rank.insert(
+      one_rank.end(),
+      {"trainer.n_gpus_per_node=1", kMegatron + "context_parallel_size=1",
+       kMegatron + "dynamic_context_parallel=False", "data.max_token_len_per_gpu=4096"});
+  expect_success(quickstart(other, 2, one_rank));
+  const auto got = metrics(other);
+  for (const char* name : {"actor/pg_loss", "actor/grad_norm", "actor/entropy"}) {
+    INFO(name);
+    CHECK(got[1]["data"][name].get<double>() ==
+          Approx(want[1]["data"][name].get<double>()).epsilon(1e-4).margin(1e-6));
+  }
+}
+
+TEST_CASE("mixed temperatures meet the fused kernels' rule; too few rows are refused") {
+  const TemporaryFolder folder;
+  const std::string row = R"("prompt_ids":[1,2],"response_ids":[3,4],"reward":)";
+  std::string rows;
+  for (int i = 0; i < 16; ++i) {
+    rows += R"({"uid":"g)" + std::to_string(i / 4) + "\"," + row + std::to_string(i % 2) +
+            ",\"temperature\":" + (i % 4 == 3 ? "0.5" : "1.0") + "}\n";
+  }
+  const std::string file = folder.write("rows.jsonl", rows);
+  const std::vector<std::string> replay{kA + "rollout.name=replay",
+                                        kA + "rollout.replay_path=" + file};
+  expect_success(quickstart(folder, 1, replay));
+  auto fused = replay;
+  fused.push_back(kA + "model.use_fused_kernels=True");
+  const TemporaryFolder second;
+  const Outcome outcome = run_binary(quickstart(second, 1, fused));
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, Contains("uniform temperature"));
+  const Outcome few = run_binary(quickstart(second, 2, replay));
+  CHECK(few.code == 2);
+  CHECK_THAT(few.err, Contains("rows"));
+}
+
+TEST_CASE("a Hugging Face folder and a JSONL of one's own train by naming them alone") {
+  const TemporaryFolder folder;
+  std::string rows;
+  for (int i = 0; i < 8; ++i) {
+    rows += R"({"data_source":"openai/gsm8k","prompt":[{"role":"user","content":"ab"}],)"
+            R"("reward_model":{"style":"rule","ground_truth":"1"}})"
+            "\n";
+  }
+  const Outcome outcome =
+      expect_success(quickstart(folder, 1,
+                                {"data.train_files=" + folder.write("mine.jsonl", rows),
+                                 kA + "model.path=" VERLCPP_TEST_DATA "/qwen2"}));
+  CHECK_THAT(outcome.out, !Contains("random"));
+}
