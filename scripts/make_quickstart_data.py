@@ -17,8 +17,8 @@ import random
 
 ROOT = pathlib.Path(__file__).resolve().parent / "quickstart"
 LETTERS = "abcd"
-# Size symbol: shortest and longest answer that earn full marks.
-SIZES = {".": (2, 12), ":": (4, 32), "#": (8, 64)}
+# Size symbol: shortest and longest answer that earn full marks. No length serves all three.
+SIZES = {".": (2, 8), ":": (6, 24), "#": (16, 64)}
 EOS = "<eos>"
 ROWS = 192
 LONGEST_PROMPT = 96
