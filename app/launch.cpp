@@ -9,6 +9,7 @@
 #include "cpu/cpu_backend.h"
 #include "cuda/runtime.h"
 #include "parallel/thread_ranks.h"
+#include "train/recompute.h"
 #include "train/trainer.h"
 
 namespace verlcpp::app {
@@ -46,7 +47,9 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
         const auto backend = make_backend(config, rank);
         const parallel::Topology topology(rule.sizes, rank);
         const model::Transformer transformer(*backend, inputs.model, dtype);
-        const train::Engine engine{*backend, transformer, topology, comm};
+        const train::Engine engine{
+            *backend, transformer, topology, comm,
+            train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
         train::Trainer trainer(engine, config, inputs, rank == 0 ? &report : nullptr);
         trainer.run();
       });

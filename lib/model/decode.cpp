@@ -85,6 +85,8 @@ Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
                           cache_rows_T);
     backend_.scatter_rows(v_CKH.view({cache_rows, kv_columns}), s.v_TKH.view({rows, kv_columns}),
                           cache_rows_T);
+    s.o_TNH = empty(s.q_TNH.shape(), MemoryTag::kWorkspace);
+    s.lse_TN = empty_stats({rows, config_.heads}, MemoryTag::kWorkspace);
     backend_.attention_block(AttentionMask::kBottomRight, spans, attention_scale_, s.q_TNH, k_CKH,
                              v_CKH, s.o_TNH, s.lse_TN);
     hidden_TD = finish_layer(w, s, MemoryTag::kWorkspace);

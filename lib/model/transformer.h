@@ -39,7 +39,13 @@ struct LayerSaved {
   Tensor q_TNH, k_TKH, v_TKH, o_TNH, lse_TN;
   Tensor mid_TD, norm2_TD, rstd2_T, gate_up_T2F, act_TF;
 };
+/// What a layer keeps for backward; the rest is computed there again, to the same numbers.
+/// Megatron's recompute_granularity: nothing is recomputed, core attention is, or all but the
+/// layer's input.
+enum class Recompute { kNone, kSelective, kFull };
+
 struct Saved {
+  std::vector<Recompute> policy;  // one a layer; empty keeps everything
   std::vector<LayerSaved> layers;
   Tensor final_input_RD, final_rstd_R, head_input_RD;
   Tensor logits_RV, lse_R, entropy_R;  // logits are the scaled ones until backward overwrites them
@@ -98,13 +104,19 @@ class Transformer {
 
   // Forward, in order. `s` holds what came before and takes what is computed.
   Tensor run_layers(const ParameterBuffer& weights, const DeviceBatch& batch,
-                    const ContextParallelAttention& attention, std::vector<LayerSaved>* kept) const;
+                    const ContextParallelAttention& attention, Saved* saved) const;
+  void run_attention(const DeviceBatch& batch, const ContextParallelAttention& attention,
+                     LayerSaved& s, MemoryTag tag) const;
   void project_qkv(const LayerTensors& w, const Tensor& positions_T, LayerSaved& s,
                    MemoryTag tag) const;
   void normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
   Tensor finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
   void run_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
                 Saved& s, MemoryTag tag) const;
+
+  /// Computes again what the layer's policy dropped.
+  void restore(const LayerTensors& w, const DeviceBatch& batch,
+               const ContextParallelAttention& attention, LayerSaved& s) const;
 
   // Their mirrors, in order. Each returns the gradient of its input.
   Tensor head_backward(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,

@@ -19,6 +19,14 @@ Tensor Transformer::head_backward(const ParameterBuffer& weights, const DeviceBa
   return d_hidden_TD;
 }
 
+void Transformer::restore(const LayerTensors& w, const DeviceBatch& batch,
+                          const ContextParallelAttention& attention, LayerSaved& s) const {
+  const bool full = !s.q_TNH.defined();
+  if (full) project_qkv(w, batch.positions_T, s, MemoryTag::kSaved);
+  if (!s.o_TNH.defined()) run_attention(batch, attention, s, MemoryTag::kSaved);
+  if (full) finish_layer(w, s, MemoryTag::kSaved);
+}
+
 Tensor Transformer::mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                                  const Tensor& d_hidden_TD) const {
   const Tensor d_act_TF = empty(s.act_TF.shape(), MemoryTag::kWorkspace);
@@ -90,6 +98,7 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
   saved.logits_RV = {};
   for (int64_t layer = config_.layers - 1; layer >= 0; --layer) {
     const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);
+    restore(w, batch, attention, saved.layers.back());
     const Tensor d_mid_TD = mlp_backward(w, g, saved.layers.back(), d_hidden_TD);
     d_hidden_TD = attention_backward(w, g, saved.layers.back(), batch, attention, d_mid_TD);
     saved.layers.pop_back();

@@ -4,6 +4,27 @@
 #include "model/transformer.h"
 
 namespace verlcpp::model {
+namespace {
+
+/// Drops what the layer's policy computes again in backward.
+LayerSaved keep(LayerSaved s, const Saved& saved, int64_t layer) {
+  if (saved.policy.empty()) return s;
+  switch (saved.policy.at(static_cast<size_t>(layer))) {
+    case Recompute::kNone:
+      return s;
+    case Recompute::kSelective:
+      s.o_TNH = s.lse_TN = {};
+      return s;
+    case Recompute::kFull: {
+      LayerSaved input_only;
+      input_only.input_TD = std::move(s.input_TD);
+      return input_only;
+    }
+  }
+  return s;
+}
+
+}  // namespace
 
 void Transformer::normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
   const int64_t rows = s.q_TNH.dim(0), head_dim = config_.head_dim;
@@ -35,9 +56,14 @@ void Transformer::project_qkv(const LayerTensors& w, const Tensor& positions_T, 
   if (config_.qk_norm) normalise_qk(w, s, tag);
   backend_.rope(s.q_TNH, positions_T, inv_freq_, false);
   backend_.rope(s.k_TKH, positions_T, inv_freq_, false);
+}
 
+void Transformer::run_attention(const DeviceBatch& batch, const ContextParallelAttention& attention,
+                                LayerSaved& s, MemoryTag tag) const {
   s.o_TNH = empty(s.q_TNH.shape(), tag);
-  s.lse_TN = empty_stats({rows, config_.heads}, tag);
+  s.lse_TN = empty_stats({batch.rows, config_.heads}, tag);
+  attention.forward(batch.attention, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, s.o_TNH,
+                    s.lse_TN);
 }
 
 Tensor Transformer::finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
@@ -60,9 +86,8 @@ Tensor Transformer::finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag
 }
 
 Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch& batch,
-                               const ContextParallelAttention& attention,
-                               std::vector<LayerSaved>* kept) const {
-  const MemoryTag tag = kept ? MemoryTag::kSaved : MemoryTag::kWorkspace;
+                               const ContextParallelAttention& attention, Saved* saved) const {
+  const MemoryTag tag = saved ? MemoryTag::kSaved : MemoryTag::kWorkspace;
   Tensor hidden_TD = empty({batch.rows, config_.hidden}, tag);
   backend_.embedding(hidden_TD, weights.at("embed_tokens.weight"), batch.token_ids_T);
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
@@ -70,10 +95,9 @@ Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch
     LayerSaved s;
     s.input_TD = hidden_TD;
     project_qkv(w, batch.positions_T, s, tag);
-    attention.forward(batch.attention, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, s.o_TNH,
-                      s.lse_TN);
+    run_attention(batch, attention, s, tag);
     hidden_TD = finish_layer(w, s, tag);
-    if (kept) kept->push_back(std::move(s));
+    if (saved) saved->layers.push_back(keep(std::move(s), *saved, layer));
   }
   return hidden_TD;
 }
@@ -94,8 +118,12 @@ void Transformer::run_head(const ParameterBuffer& weights, const Tensor& hidden_
 TokenOutputs Transformer::forward(const ParameterBuffer& weights, const DeviceBatch& batch,
                                   const ContextParallelAttention& attention, Saved* saved) const {
   const MemoryTag tag = saved ? MemoryTag::kSaved : MemoryTag::kWorkspace;
-  if (saved) *saved = {};
-  const Tensor hidden_TD = run_layers(weights, batch, attention, saved ? &saved->layers : nullptr);
+  if (saved) {
+    Saved fresh;
+    fresh.policy = std::move(saved->policy);
+    *saved = std::move(fresh);
+  }
+  const Tensor hidden_TD = run_layers(weights, batch, attention, saved);
   Saved inference;
   Saved& s = saved ? *saved : inference;
   run_head(weights, hidden_TD, batch.head_rows_R, s, tag);

@@ -22,6 +22,7 @@ struct Engine {
   const model::Transformer& transformer;
   const parallel::Topology& topology;
   parallel::RankCommunicators comm;
+  std::vector<model::Recompute> recompute = {};  // one a layer; empty keeps all activations
 
   int pool_rank() const { return static_cast<int>(topology.pool_rank()); }
   /// Adds `values` up over the pool, in rank order; every rank gets the sums.

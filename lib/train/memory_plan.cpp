@@ -8,6 +8,7 @@
 #include "schedule/plan.h"
 #include "tensor/dtype.h"
 #include "train/engine.h"
+#include "train/recompute.h"
 #include "train/validate.h"
 
 namespace verlcpp::train {
@@ -34,14 +35,21 @@ int64_t fullest_micro_batch(const BatchingRule& rule, int64_t longest, int64_t s
   return std::min(budget, everything) + schedule::alignment(rule.sizes.tp, cp);
 }
 
-/// What model::LayerSaved and model::Saved hold for one packed row, in elements.
-int64_t saved_elements_per_row(const model::ModelConfig& m) {
+/// What model::LayerSaved and model::Saved hold for one packed row, in elements. A layer that is
+/// recomputed in full keeps its input; one such layer at a time is whole again in backward.
+int64_t saved_elements_per_row(const model::ModelConfig& m,
+                               const std::vector<model::Recompute>& policy) {
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
   int64_t layer = 4 * m.hidden + 2;   // input, norm1, mid, norm2 and their rstd
   layer += 2 * q + 2 * kv + m.heads;  // q, o, k, v, lse
   if (m.qk_norm) layer += q + kv + m.heads + m.kv_heads;
   layer += 3 * m.ffn;  // gate, up, their product
-  return m.layers * layer + 2 * m.hidden + 1;
+  const int64_t full = std::count(policy.begin(), policy.end(), model::Recompute::kFull);
+  const int64_t selective = std::count(policy.begin(), policy.end(), model::Recompute::kSelective);
+  const int64_t whole = m.layers - full - selective;
+  const int64_t restored = full > 0 ? layer - m.hidden : selective > 0 ? q + m.heads : 0;
+  return whole * layer + full * m.hidden + selective * (layer - q - m.heads) + restored +
+         2 * m.hidden + 1;
 }
 
 }  // namespace
@@ -65,7 +73,11 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   plan.optimizer = numel * full * (storage < full ? 3 : 2);
   plan.reference = config.uses_reference() ? numel * storage : 0;
   plan.tokens_per_rank = fullest_micro_batch(rule, longest, samples);
-  plan.activations = plan.tokens_per_rank * saved_elements_per_row(model) * storage;
+  plan.activations =
+      plan.tokens_per_rank *
+      saved_elements_per_row(
+          model, recompute_policy(config.actor_rollout_ref.actor.megatron, model.layers)) *
+      storage;
   plan.logits = plan.tokens_per_rank * model.vocab * full;
   const int64_t responses = config.data.train_batch_size * rollout.n;
   const int64_t slots = std::min(rollout.max_num_seqs, ceil_div(responses, rule.sizes.pool()));

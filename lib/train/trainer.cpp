@@ -189,6 +189,9 @@ void Trainer::resume() {
   done_steps_ = state.step;
   if (report_ != nullptr) {
     log::info(fmt::format("Resuming from {} (step {})", *folder, state.step));
+    if (state.config_digest != sha256(report_->config_text())) {
+      log::info("the configuration is not the one that wrote this checkpoint");
+    }
   }
 }
 

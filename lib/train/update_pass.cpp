@@ -131,6 +131,7 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
     const RankMicroBatch mine = prepare(engine, micro_batch, mini.batch, tokens);
     model::Saved saved;
+    saved.policy = engine.recompute;
     const model::TokenOutputs out =
         engine.transformer.forward(actor.weights, mine.device, attention, &saved);
     const auto log_prob = download(engine.backend, out.log_prob_R);

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "train/recompute.h"
 #include "train/validate_checks.h"
 
 // verl: McoreEngineConfig and _check_dcp_unsupported_features.
@@ -78,6 +79,11 @@ void check_megatron_features(const Role& role, Findings& findings) {
   require(!switched_on(transformer_override(m, "fp8")), std::string(kOverride) + ".fp8",
           subject + " does not support FP8; must be null or False");
   check_router_replay(role, findings);
+  if (const std::string problem = recompute_problem(m); !problem.empty() && role.name == "actor") {
+    const size_t colon = problem.find(": ");
+    findings.add(role.key + "." + kOverride + "." + problem.substr(0, colon),
+                 problem.substr(colon + 2));
+  }
   warn_unread(role, findings);
 }
 

@@ -14,6 +14,7 @@
 #include "parallel/thread_ranks.h"
 #include "support/catch.h"
 #include "train/pipeline.h"
+#include "train/recompute.h"
 
 using namespace verlcpp;
 using namespace verlcpp::train;
@@ -140,7 +141,9 @@ Result updates_of(const TrainConfig& config, DType dtype, int updates, bool shuf
     cpu::CpuBackend backend;
     const parallel::Topology topology(batching_rule(config, Pass::kActorUpdate).sizes, rank);
     const model::Transformer transformer(backend, model_config, dtype);
-    const Engine engine{backend, transformer, topology, comm};
+    const Engine engine{
+        backend, transformer, topology, comm,
+        recompute_policy(config.actor_rollout_ref.actor.megatron, model_config.layers)};
     model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
     model::ParameterBuffer reference(backend, layout, dtype, MemoryTag::kWeights);
     model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
@@ -240,6 +243,20 @@ std::vector<Layout> layouts() {
       dynamic_cp(8, 2, kLongest / 8),
       dynamic_cp(8, 8, 30),
   };
+  const std::string overrides = megatron("override_transformer_config.recompute_");
+  Layout recompute = dynamic_cp(4, 2, kLongest / 4);
+  recompute.name += ", full recompute";
+  recompute.overrides.insert(
+      recompute.overrides.end(),
+      {overrides + "granularity=full", overrides + "method=uniform", overrides + "num_layers=1"});
+  all.push_back(recompute);
+  recompute.name += " of the first layer";
+  recompute.overrides.push_back(overrides + "method=block");
+  all.push_back(recompute);
+  recompute = static_cp(2, 2, {});
+  recompute.name += ", selective recompute";
+  recompute.overrides.push_back(overrides + "granularity=selective");
+  all.push_back(recompute);
   Layout mixed = static_cp(1, 1, {"data.max_token_len_per_gpu=60"});
   mixed.name += ", shuffled packing";
   mixed.shuffle_packing = true;
