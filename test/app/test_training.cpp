@@ -93,7 +93,8 @@ TEST_CASE("a run ends with its metrics, checkpoint, export and plot") {
 TEST_CASE("a resumed run is the uninterrupted one, bit for bit") {
   const TemporaryFolder whole, parts;
   const std::vector<std::string> more{"trainer.save_freq=2", "algorithm.use_kl_in_reward=True",
-                                      "algorithm.kl_ctrl.type=adaptive"};
+                                      "algorithm.kl_ctrl.type=adaptive",
+                                      kA + "actor.optim.total_training_steps=4"};
   expect_success(quickstart(whole, 4, more));
   expect_success(quickstart(parts, 2, more));
   const Outcome resumed = expect_success(quickstart(parts, 4, more));
