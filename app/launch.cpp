@@ -41,7 +41,7 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
   const train::Inputs inputs = train::load_inputs(config);
   report.phase("inputs");
   const train::BatchingRule rule = train::batching_rule(config, train::Pass::kActorUpdate);
-  const DType dtype = train::parse_dtype(config.actor_rollout_ref.actor.megatron.dtype);
+  const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   parallel::run_thread_ranks(
       static_cast<int>(rule.sizes.world), [&](int rank, parallel::RankCommunicators comm) {
         const auto backend = make_backend(config, rank);

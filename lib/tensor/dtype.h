@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace verlcpp {
@@ -10,6 +11,8 @@ enum class DType { kFloat64, kFloat32, kBFloat16, kFloat16, kInt32, kInt64 };
 int64_t size_of(DType dtype);
 /// verl's and PyTorch's names: float64, float32, bfloat16, float16, int32, int64.
 std::string_view name_of(DType dtype);
+/// The dtype of that name, or nothing.
+std::optional<DType> dtype_named(std::string_view name);
 
 template <class T>
 struct DTypeOf;

@@ -41,6 +41,14 @@ std::string_view name_of(DType dtype) {
   return "";
 }
 
+std::optional<DType> dtype_named(std::string_view name) {
+  for (DType dtype : {DType::kFloat64, DType::kFloat32, DType::kBFloat16, DType::kFloat16,
+                      DType::kInt32, DType::kInt64}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
 int64_t numel_of(const Shape& shape) {
   int64_t n = 1;
   for (int64_t d : shape) n *= d;

@@ -14,14 +14,6 @@
 namespace verlcpp::train {
 namespace {
 
-int64_t bytes_of(const std::string& dtype) {
-  for (const DType candidate :
-       {DType::kFloat64, DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    if (name_of(candidate) == dtype) return size_of(candidate);
-  }
-  return size_of(DType::kFloat32);
-}
-
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Packed rows of the fullest micro-batch of one rank: the budget in real tokens, and the alignment
@@ -61,7 +53,8 @@ int64_t MemoryPlan::total() const {
 MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& config) {
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
-  const int64_t storage = bytes_of(config.actor_rollout_ref.actor.megatron.dtype);
+  const int64_t storage =
+      size_of(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value());
   const int64_t full = std::max<int64_t>(storage, size_of(DType::kFloat32));
   const int64_t numel = model::ParameterLayout(model, rule.sizes.pool()).numel();
   const int64_t longest = longest_sequence(config);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "config/bind.h"
+#include "data/prompts.h"
 
 namespace verlcpp::train {
 namespace {
@@ -19,11 +20,11 @@ void expand_paths(TrainConfig& config) {
   RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   for (std::optional<std::string>* path :
        {&rollout.record_path, &rollout.replay_path, &config.trainer.resume_from_path}) {
-    if (path->has_value()) *path = expand_user(**path);
+    if (path->has_value()) *path = data::expand_home(**path);
   }
-  for (std::string& file : config.data.train_files) file = expand_user(file);
-  config.actor_rollout_ref.model.path = expand_user(config.actor_rollout_ref.model.path);
-  config.trainer.default_local_dir = expand_user(config.trainer.default_local_dir);
+  for (std::string& file : config.data.train_files) file = data::expand_home(file);
+  config.actor_rollout_ref.model.path = data::expand_home(config.actor_rollout_ref.model.path);
+  config.trainer.default_local_dir = data::expand_home(config.trainer.default_local_dir);
 }
 
 }  // namespace
@@ -40,12 +41,6 @@ void apply_token_budget(config::Node& resolved_tree) {
     config::Node* node = resolved_tree.find(key);
     if (node != nullptr && is_shipped(node->origin())) *node = budget;
   }
-}
-
-std::string expand_user(const std::string& path) {
-  if (path != "~" && !path.starts_with("~/")) return path;
-  const char* home = std::getenv("HOME");
-  return home == nullptr ? path : home + path.substr(1);
 }
 
 TrainConfig bind_train_config(config::Node& resolved_tree) {

@@ -380,9 +380,6 @@ bool is_shipped(const config::Origin& origin);
 /// where nobody set them. Changes the resolved tree, so that it prints what is used.
 void apply_token_budget(config::Node& resolved_tree);
 
-/// `~` and `~/x` with the home folder in front.
-std::string expand_user(const std::string& path);
-
 /// Binds a resolved tree; applies data.max_token_len_per_gpu to the budgets nobody set (their
 /// origin is still a shipped file). Throws ConfigError with every unknown key, missing key and
 /// wrong type.

@@ -42,21 +42,13 @@ void load_initial_weights(Backend& backend, const TrainConfig& config, const Inp
 
 }  // namespace
 
-DType parse_dtype(const std::string& name) {
-  for (DType dtype : {DType::kFloat64, DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    if (name == name_of(dtype)) return dtype;
-  }
-  throw ConfigError("actor_rollout_ref.actor.megatron.dtype=" + name +
-                    " is not one of float64, float32, bfloat16, float16");
-}
-
 Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                  Report* report)
     : engine_(engine),
       config_(config),
       inputs_(inputs),
       report_(report),
-      dtype_(parse_dtype(config.actor_rollout_ref.actor.megatron.dtype)),
+      dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
       layout_(inputs.model, engine.topology.sizes().pool()),
       weights_(engine.backend, layout_, dtype_, MemoryTag::kWeights),
       grad_(engine.backend, layout_, dtype_, MemoryTag::kMainGrad),

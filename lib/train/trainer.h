@@ -45,7 +45,4 @@ class Trainer {
   int64_t done_steps_ = 0;  // finished steps; the next one is done_steps_ (0-based)
 };
 
-/// verl's dtype names -> storage of weights and activations.
-DType parse_dtype(const std::string& name);
-
 }  // namespace verlcpp::train

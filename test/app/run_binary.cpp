@@ -1,11 +1,9 @@
 #include "run_binary.h"
 
-#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -44,24 +42,6 @@ Outcome run_binary(const std::vector<std::string>& arguments) {
   if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
   outcome.err = read_file(err);
   return outcome;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "verlcpp_XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed: " + name);
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string TemporaryFolder::write(const std::string& name, const std::string& text) const {
-  const std::filesystem::path file = std::filesystem::path(path_) / name;
-  std::filesystem::create_directories(file.parent_path());
-  std::ofstream(file) << text;
-  return file.string();
 }
 
 }  // namespace verlcpp::test

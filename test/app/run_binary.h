@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 namespace verlcpp::test {
 
 struct Outcome {
@@ -12,20 +14,5 @@ struct Outcome {
 
 /// Runs verlcpp-train with these arguments, each passed as it is.
 Outcome run_binary(const std::vector<std::string>& arguments);
-
-/// A folder under the system's temporary one, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-  /// Writes a file (and the folders on the way); returns its path.
-  std::string write(const std::string& name, const std::string& text) const;
-
- private:
-  std::string path_;
-};
 
 }  // namespace verlcpp::test

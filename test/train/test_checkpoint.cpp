@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoint.h"
 
 using namespace verlcpp;
@@ -11,13 +12,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct TempFolder {
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "verlcpp-checkpoint-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~TempFolder() { fs::remove_all(path); }
-  fs::path path;
+/// The folder as a path.
+struct TempFolder : test::TemporaryFolder {
+  fs::path path = test::TemporaryFolder::path();
 };
 
 void put(const fs::path& path, const std::string& text) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 
@@ -15,13 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct TempFolder {
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "verlcpp-metrics-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~TempFolder() { fs::remove_all(path); }
-  fs::path path;
+/// The folder as a path.
+struct TempFolder : test::TemporaryFolder {
+  fs::path path = test::TemporaryFolder::path();
 };
 
 std::string text_of(const std::string& path) {

@@ -93,13 +93,9 @@ TEST_CASE("dcp settings") {
             ->min_cp == 2);
 }
 
-TEST_CASE("the home folder") {
+TEST_CASE("paths begin at the home folder") {
   const char* home = std::getenv("HOME");
   REQUIRE(home != nullptr);
-  CHECK(expand_user("~") == home);
-  CHECK(expand_user("~/a/b") == std::string(home) + "/a/b");
-  CHECK(expand_user("~other/a") == "~other/a");
-  CHECK(expand_user("/a/~/b") == "/a/~/b");
   CHECK(configured(valid_run(), {"actor_rollout_ref.model.path=~/m"})
             .config.actor_rollout_ref.model.path == std::string(home) + "/m");
 }
