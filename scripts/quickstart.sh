@@ -4,5 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-scripts/build.sh build
+scripts/configure.sh build
+ninja -C build --quiet app/verlcpp-train
 exec build/app/verlcpp-train --config-name quickstart "$@"
