@@ -1,5 +1,8 @@
 #include "app/launch.h"
 
+#include <signal.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -15,6 +18,8 @@
 namespace verlcpp::app {
 namespace {
 
+constexpr int kStoppedBySignal = 75;  // after a save; a batch system may requeue
+
 /// All ranks of a run are threads of one process; a launcher that started several would run the
 /// same job several times over.
 void expect_one_process() {
@@ -27,6 +32,17 @@ void expect_one_process() {
   }
 }
 
+std::atomic<bool> stop_requested{false};  // a signal handler can reach nothing else
+
+/// SIGTERM and SIGINT end the run after the step under way; a second one kills it.
+void catch_stop_signals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { stop_requested.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
 std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
   if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
   return cuda::make_backend(rank);
@@ -37,11 +53,13 @@ std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank
 int run_training(const train::TrainConfig& config, const config::Node& tree,
                  std::chrono::steady_clock::time_point start) {
   expect_one_process();
+  catch_stop_signals();
   train::Report report(config, tree, start);
   const train::Inputs inputs = train::load_inputs(config);
   report.phase("inputs");
   const train::BatchingRule rule = train::batching_rule(config, train::Pass::kActorUpdate);
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
+  bool stopped = false;  // written by rank 0 alone
   parallel::run_thread_ranks(
       static_cast<int>(rule.sizes.world), [&](int rank, parallel::RankCommunicators comm) {
         const auto backend = make_backend(config, rank);
@@ -50,11 +68,12 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
         const train::Engine engine{
             *backend, transformer, topology, comm,
             train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
-        train::Trainer trainer(engine, config, inputs, rank == 0 ? &report : nullptr);
-        trainer.run();
+        train::Trainer trainer(engine, config, inputs, rank == 0 ? &report : nullptr,
+                               stop_requested);
+        if (!trainer.run() && rank == 0) stopped = true;
       });
-  report.finish();
-  return 0;
+  report.finish(stopped);
+  return stopped ? kStoppedBySignal : 0;
 }
 
 }  // namespace verlcpp::app

@@ -11,11 +11,15 @@
 
 namespace verlcpp::parallel {
 
-// What the ranks share. Everything is guarded by `mutex`, except that between two barriers ranks
-// read and write each other's published memory at disjoint places.
+// What the ranks share. Nobody ever touches another rank's tensors: a rank publishes a copy,
+// results that others need lie here too, so a rank may fail and unwind at any time. Between two
+// barriers ranks read `published` and write `reduced` at disjoint places; everything else is
+// guarded by `mutex`.
 struct ThreadWorld::Hub {
   explicit Hub(int size)
-      : size(size), published(static_cast<size_t>(size)), mail(static_cast<size_t>(size * size)) {}
+      : size(size),
+        published(static_cast<size_t>(size)),
+        mail(static_cast<size_t>(size) * static_cast<size_t>(size)) {}
 
   const int size;
   std::mutex mutex;
@@ -24,7 +28,8 @@ struct ThreadWorld::Hub {
   std::string reason;
   int arrived = 0;
   uint64_t generation = 0;
-  std::vector<std::span<std::byte>> published;           // by rank, for the collective under way
+  std::vector<std::vector<std::byte>> published;         // by rank, for the collective under way
+  std::vector<std::byte> reduced;                        // of an all_reduce
   std::vector<std::deque<std::vector<std::byte>>> mail;  // [source * size + destination], in order
 
   void throw_if_aborted() const {
@@ -45,12 +50,10 @@ struct ThreadWorld::Hub {
     if (generation == mine) throw_if_aborted();
   }
 
-  /// Publishes my memory and waits until everybody's is there.
-  void publish(int rank, std::span<std::byte> bytes) {
-    {
-      std::lock_guard lock(mutex);
-      published[static_cast<size_t>(rank)] = bytes;
-    }
+  /// Publishes a copy of my bytes and waits until everybody's are there. A collective ends with a
+  /// barrier, so nobody still reads the previous one's.
+  void publish(int rank, std::span<const std::byte> bytes) {
+    published[static_cast<size_t>(rank)].assign(bytes.begin(), bytes.end());
     barrier();
   }
 
@@ -88,7 +91,7 @@ std::span<std::byte> bytes_of(const Tensor& x) {
 /// result[i] = reduction over ranks, in rank order, of elements [first, first + count). Floating
 /// sums are carried in double.
 template <class T>
-std::vector<T> reduce_range(const std::vector<std::span<std::byte>>& published, ReduceOp op,
+std::vector<T> reduce_range(const std::vector<std::vector<std::byte>>& published, ReduceOp op,
                             size_t first, size_t count) {
   using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
   std::vector<Wide> wide(count);
@@ -132,19 +135,21 @@ class ThreadCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return hub_->size; }
 
-  // Every rank reduces one slice and writes it into everybody's tensor.
+  // Every rank reduces one slice for all.
   Work all_reduce(const Tensor& x, ReduceOp op) override {
-    hub_->publish(rank_, bytes_of(x));
+    const auto bytes = bytes_of(x);
+    hub_->publish(rank_, bytes);
+    if (rank_ == 0) hub_->reduced.resize(bytes.size());
+    hub_->barrier();
     with_type(x.dtype(), [&]<class T>(T) {
       const auto n = static_cast<size_t>(x.numel()), parts = static_cast<size_t>(size());
       const size_t first = n * static_cast<size_t>(rank_) / parts;
       const size_t count = n * (static_cast<size_t>(rank_) + 1) / parts - first;
       const std::vector<T> mine = reduce_range<T>(hub_->published, op, first, count);
-      hub_->barrier();
-      for (const auto& target : hub_->published) {
-        std::copy(mine.begin(), mine.end(), reinterpret_cast<T*>(target.data()) + first);
-      }
+      std::copy(mine.begin(), mine.end(), reinterpret_cast<T*>(hub_->reduced.data()) + first);
     });
+    hub_->barrier();
+    std::copy(hub_->reduced.begin(), hub_->reduced.end(), bytes.begin());
     hub_->barrier();
     return {};
   }
@@ -156,7 +161,6 @@ class ThreadCommunicator final : public Communicator {
       const auto count = static_cast<size_t>(out.numel());
       const std::vector<T> mine = reduce_range<T>(hub_->published, ReduceOp::kSum,
                                                   count * static_cast<size_t>(rank_), count);
-      hub_->barrier();  // `out` may lie inside `in`
       std::copy(mine.begin(), mine.end(), out.as<T>());
     });
     hub_->barrier();
@@ -201,10 +205,8 @@ class ThreadCommunicator final : public Communicator {
   }
 
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> mine) override {
-    std::vector<std::byte> copy(mine.begin(), mine.end());
-    hub_->publish(rank_, copy);
-    std::vector<std::vector<std::byte>> all;
-    for (const auto& from : hub_->published) all.emplace_back(from.begin(), from.end());
+    hub_->publish(rank_, mine);
+    std::vector<std::vector<std::byte>> all = hub_->published;
     hub_->barrier();
     return all;
   }
@@ -219,8 +221,9 @@ class ThreadCommunicator final : public Communicator {
 
 }  // namespace
 
-ThreadWorld::ThreadWorld(int size) : hub_(std::make_shared<Hub>(size)) {
+ThreadWorld::ThreadWorld(int size) {
   expects(size >= 1, "a group needs at least one rank");
+  hub_ = std::make_shared<Hub>(size);
 }
 ThreadWorld::~ThreadWorld() = default;
 

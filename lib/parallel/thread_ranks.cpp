@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -33,19 +34,27 @@ class FirstFailure {
 void run_thread_ranks(int size, const std::function<void(int, RankCommunicators)>& body) {
   const ThreadWorld cp(size), grad(size);
   FirstFailure failure;
+  const auto fail = [&] {
+    if (!failure.set(std::current_exception())) return;
+    cp.abort("another rank failed");
+    grad.abort("another rank failed");
+  };
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < size; ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          const auto my_cp = cp.communicator(rank), my_grad = grad.communicator(rank);
-          body(rank, {*my_cp, *my_grad});
-        } catch (...) {
-          if (!failure.set(std::current_exception())) return;
-          cp.abort("another rank failed");
-          grad.abort("another rank failed");
-        }
-      });
+      try {
+        threads.emplace_back([&, rank] {
+          try {
+            const auto my_cp = cp.communicator(rank), my_grad = grad.communicator(rank);
+            body(rank, {*my_cp, *my_grad});
+          } catch (...) {
+            fail();
+          }
+        });
+      } catch (const std::system_error&) {  // no thread to be had: wake those that run
+        fail();
+        break;
+      }
     }
   }
   failure.rethrow();

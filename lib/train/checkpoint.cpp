@@ -64,6 +64,13 @@ std::string read_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+nlohmann::json read_object(const std::string& folder, const char* name) {
+  const std::string path = (fs::path(folder) / name).string();
+  nlohmann::json json = nlohmann::json::parse(read_text(path), nullptr, false);
+  if (!json.is_object()) throw DataError("checkpoint file " + path + " is not a JSON object");
+  return json;
+}
+
 std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -233,6 +240,18 @@ std::optional<std::string> CheckpointFolder::find(
   return folder.string();
 }
 
+void CheckpointFolder::check_writable() const {
+  std::error_code failed;
+  fs::create_directories(root_, failed);
+  const fs::path probe = fs::path(root_) / ".write_test";
+  if (!failed && std::ofstream(probe).put('x').flush()) {
+    fs::remove(probe, failed);
+    return;
+  }
+  throw DeviceError("trainer.default_local_dir=" + root_ + " cannot be written: " +
+                    (failed ? failed.message() : std::string(std::strerror(errno))));
+}
+
 std::string CheckpointFolder::save(const CheckpointState& state, const CheckpointManifest& manifest,
                                    const std::optional<int64_t>& max_to_keep,
                                    const std::function<void(const std::string&)>& write) const {
@@ -246,6 +265,8 @@ std::string CheckpointFolder::save(const CheckpointState& state, const Checkpoin
     const ordered_json json{{"step", state.step},
                             {"optimizer_steps", state.optimizer_steps},
                             {"kl_coef", state.kl_coef},
+                            {"data_order", state.data_order},
+                            {"model_digest", state.model_digest},
                             {"config_digest", state.config_digest}};
     write_text(aside / "state.json", json.dump(1) + "\n");
     write_text(aside / kManifest, manifest_json(aside, state, manifest).dump(1) + "\n");
@@ -262,36 +283,36 @@ std::string CheckpointFolder::save(const CheckpointState& state, const Checkpoin
   return target.string();
 }
 
+CheckpointState read_state(const std::string& folder) {
+  const nlohmann::json json = read_object(folder, "state.json");
+  try {
+    return {.step = json.at("step").get<int64_t>(),
+            .optimizer_steps = json.at("optimizer_steps").get<int64_t>(),
+            .kl_coef = json.at("kl_coef").get<double>(),
+            .data_order = json.at("data_order").get<std::string>(),
+            .model_digest = json.at("model_digest").get<std::string>(),
+            .config_digest = json.at("config_digest").get<std::string>()};
+  } catch (const nlohmann::json::exception& e) {
+    throw DataError("checkpoint " + folder + ": state.json is incomplete: " + e.what());
+  }
+}
+
 CheckpointState read_checkpoint(const std::string& folder) {
-  const auto parse = [&](const char* name) {
-    const std::string path = (fs::path(folder) / name).string();
-    const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
-    if (!json.is_object()) throw DataError("checkpoint file " + path + " is not a JSON object");
-    return json;
-  };
-  const auto manifest = parse(kManifest), json = parse("state.json");
-  if (manifest.value("schema_version", nlohmann::json()) != 2 || !manifest.contains("sha256")) {
+  const nlohmann::json manifest = read_object(folder, kManifest);
+  if (manifest.value("schema_version", nlohmann::json()) != 2 ||
+      !manifest.value("sha256", nlohmann::json()).is_object()) {
     throw DataError("checkpoint " + folder + ": " + kManifest +
                     " is not one of ours (schema_version 2 with sha256); start from its weights "
                     "with actor_rollout_ref.model.path");
   }
-  try {
-    for (const auto& [name, digest] : manifest.at("sha256").items()) {
-      const std::string path = (fs::path(folder) / name).string();
-      if (sha256_of_file(path) == digest.get<std::string>()) continue;
-      throw DataError(
-          "checkpoint file " + path +
-          " differs from the SHA-256 in its manifest; resume from another global_step_N "
-          "with trainer.resume_mode=resume_path, or remove the folder");
-    }
-    return {.step = json.at("step").get<int64_t>(),
-            .optimizer_steps = json.at("optimizer_steps").get<int64_t>(),
-            .kl_coef = json.at("kl_coef").get<double>(),
-            .config_digest = json.at("config_digest").get<std::string>()};
-  } catch (const nlohmann::json::exception& e) {
-    throw DataError("checkpoint " + folder +
-                    ": state.json or ckpt_contents.json is incomplete: " + e.what());
+  for (const auto& [name, digest] : manifest["sha256"].items()) {
+    const std::string path = (fs::path(folder) / name).string();
+    if (sha256_of_file(path) == digest) continue;
+    throw DataError("checkpoint file " + path +
+                    " differs from the SHA-256 in its manifest; resume from another global_step_N "
+                    "with trainer.resume_mode=resume_path, or remove the folder");
   }
+  return read_state(folder);
 }
 
 }  // namespace verlcpp::train

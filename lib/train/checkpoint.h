@@ -13,7 +13,9 @@ struct CheckpointState {
   int64_t step = 0;             // finished steps; the data position follows from it
   int64_t optimizer_steps = 0;  // for AdamW's bias correction
   double kl_coef = 0;           // of the KL controller
-  std::string config_digest;    // SHA-256 of the resolved configuration
+  std::string data_order;       // what the order of samples follows from, as text
+  std::string model_digest;     // SHA-256 of the model's config.json
+  std::string config_digest;    // SHA-256 of the resolved configuration (config.yaml)
 };
 
 /// What the manifest (actor/ckpt_contents.json, verl's schema 2) says of the checkpoint.
@@ -36,6 +38,9 @@ class CheckpointFolder {
   /// Removes what an interrupted save left behind; returns the removed names.
   std::vector<std::string> remove_leftovers() const;
 
+  /// DeviceError unless the folder can be made and written, so that it is known before training.
+  void check_writable() const;
+
   /// Folder to resume from by trainer.resume_mode (auto, disable, resume_path), or nothing to start
   /// from scratch. Throws ConfigError naming the key for a missing or misnamed resume_from_path.
   std::optional<std::string> find(const std::string& resume_mode,
@@ -50,7 +55,9 @@ class CheckpointFolder {
   std::string root_;
 };
 
-/// Reads state.json of global_step_N and checks every file of the manifest against its SHA-256.
+/// Reads state.json of global_step_N.
+CheckpointState read_state(const std::string& folder);
+/// The same, and checks every file of the manifest against its SHA-256.
 /// DataError names the file that is missing or differs.
 CheckpointState read_checkpoint(const std::string& folder);
 

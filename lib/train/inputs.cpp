@@ -46,6 +46,16 @@ model::ModelConfig load_model_config(const ModelSection& section, const std::str
   return config;
 }
 
+/// An error of the template or the tokenizer names the row too.
+std::vector<int32_t> encode_prompt(const data::Tokenizer& tokenizer, const data::ChatTemplate& chat,
+                                   const data::PromptRow& row) {
+  try {
+    return tokenizer.encode(data::render_chat(chat, row.prompt, true));
+  } catch (const DataError& e) {
+    throw DataError(row.origin + ": " + e.what());
+  }
+}
+
 /// Renders, encodes and cuts every prompt; drops overlong rows when filter_overlong_prompts says
 /// so.
 void tokenize(const TrainConfig& config, Inputs& inputs) {
@@ -53,7 +63,7 @@ void tokenize(const TrainConfig& config, Inputs& inputs) {
   const int64_t limit = config.data.max_prompt_length;
   std::vector<data::PromptRow> kept;
   for (data::PromptRow& row : inputs.rows) {
-    auto ids = inputs.tokenizer->encode(data::render_chat(chat, row.prompt, true));
+    auto ids = encode_prompt(*inputs.tokenizer, chat, row);
     if (config.data.filter_overlong_prompts && static_cast<int64_t>(ids.size()) > limit) continue;
     ids = truncate_prompt(std::move(ids), limit, config.data.truncation, row.origin);
     if (ids.empty()) throw DataError(row.origin + ": the prompt renders to no token");
@@ -61,6 +71,11 @@ void tokenize(const TrainConfig& config, Inputs& inputs) {
     kept.push_back(std::move(row));
   }
   inputs.rows = std::move(kept);
+  if (static_cast<int64_t>(inputs.rows.size()) < config.data.train_batch_size) {
+    throw DataError(
+        fmt::format("data.train_files: {} prompts are left, data.train_batch_size is {}",
+                    inputs.rows.size(), config.data.train_batch_size));
+  }
   if (config.data.filter_overlong_prompts) {
     log::info("filter dataset len: " + std::to_string(inputs.rows.size()));
   }
@@ -86,8 +101,9 @@ void load_prompts(const TrainConfig& config, Inputs& inputs) {
   const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()), d.train_batch_size,
                                 d.shuffle, seed);
   inputs.steps_per_epoch = order.steps_per_epoch();
-  inputs.total_steps = config.trainer.total_training_steps.value_or(config.trainer.total_epochs *
-                                                                    inputs.steps_per_epoch);
+  // verl's loop ends at whichever comes first.
+  const int64_t epochs = config.trainer.total_epochs * inputs.steps_per_epoch;
+  inputs.total_steps = std::min(config.trainer.total_training_steps.value_or(epochs), epochs);
 }
 
 void load_recorded(const TrainConfig& config, Inputs& inputs) {

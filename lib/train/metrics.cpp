@@ -28,7 +28,9 @@ std::string shortest(double value) {
 /// The step of a complete row, or -1.
 int64_t step_of(const std::string& line) {
   const auto row = nlohmann::json::parse(line, nullptr, false);
-  if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) return -1;
+  if (!row.is_object() || !row.contains("step") || !row.contains("data") ||
+      !row["step"].is_number_integer())
+    return -1;
   return row["step"].get<int64_t>();
 }
 
@@ -89,6 +91,9 @@ std::string MetricsFile::open(int64_t done_steps) {
   if (failed) {
     throw DeviceError("metrics file " + path_ + ": cannot create its folder: " + failed.message());
   }
+  if (std::filesystem::exists(path_) && !std::filesystem::is_regular_file(path_)) {
+    throw DataError("metrics file " + path_ + " is not a regular file");
+  }
   std::ifstream in(path_, std::ios::binary);
   std::uintmax_t keep = 0;
   int64_t cut_rows = 0;
@@ -101,6 +106,11 @@ std::string MetricsFile::open(int64_t done_steps) {
       keep += line.size() + 1;
     } else if (step >= 0) {
       ++cut_rows;
+    } else if (complete) {
+      throw DataError(
+          "metrics file " + path_ + ": row '" + line.substr(0, 60) +
+          "' is not a metrics row; set trainer.experiment_name or VERL_FILE_LOGGER_PATH "
+          "to a file of its own");
     } else {
       torn = true;
     }

@@ -35,6 +35,7 @@ std::string metrics_path(const std::string& project, const std::string& experime
 
 /// Appends one row a step. Opening it for a run that continues after `done_steps` cuts rows of
 /// later steps and a torn last line, and returns what was cut as a message ("" when nothing was).
+/// DataError for a file that holds anything else.
 class MetricsFile {
  public:
   explicit MetricsFile(std::string path) : path_(std::move(path)) {}

@@ -120,7 +120,7 @@ std::vector<data::Trajectory> rollout_batch(const Engine& engine,
       t.uid = data::sample_uid(step / inputs.steps_per_epoch, row.row);
       t.data_source = row.data_source;
       t.prompt_ids = inputs.prompt_ids[i];
-      t.temperature = config.actor_rollout_ref.rollout.temperature;
+      t.temperature = options.sampling.temperature > 0 ? options.sampling.temperature : 1;
     }
   }
   auto responses = rollout::generate_on_pool(engine.backend, engine.transformer, weights,
@@ -153,12 +153,10 @@ StepExperience make_experience(const Engine& engine, const model::ParameterBuffe
   Experience& e = step.experience;
   e.batch = std::move(batch);
   const auto lengths = lengths_of(e.batch);
-  const int64_t tp = engine.topology.sizes().tp;
   const bool fused = config.actor_rollout_ref.model.use_fused_kernels;
   const auto pass = [&](Pass which, const model::ParameterBuffer& weights) {
     const schedule::Plan plan = make_planner(batching_rule(config, which))(lengths);
     if (fused) check_uniform_temperature(plan, e.batch);
-    step.schedule.add(plan, lengths, tp);
     return log_prob_pass(engine, weights, e.batch, plan);
   };
   timer.time("old_log_prob", [&] {

@@ -31,7 +31,6 @@ struct StepExperience {
   TokenValues token_rewards;  // token-level rewards: score on the last token, less KL in reward
   double reward_kl = 0;       // mean over sequences of the masked mean KL (use_kl_in_reward)
   double reward_kl_coef = 0;  // beta that was applied
-  ScheduleStats schedule;     // of the log-prob passes
 };
 
 /// 1. rollout. The step's trajectories in global order, prompt-major: generated on the pool, or the

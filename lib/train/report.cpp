@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <optional>
 
@@ -67,6 +68,13 @@ void Report::begin(int64_t done_steps, int64_t total_steps) {
   s.done_at_start = done_steps;
   s.total = total_steps;
   s.begin_time = Clock::now();
+  if (done_steps >= total_steps) {
+    log::warning(
+        fmt::format("nothing to train: the checkpoint is at step {} of {}; raise "
+                    "trainer.total_training_steps, or "
+                    "set trainer.resume_mode=disable or another trainer.experiment_name",
+                    done_steps, total_steps));
+  }
   log::info(
       fmt::format("start to first training step: {:.3f} s ({})", seconds_since(s.start), s.phases));
 }
@@ -76,6 +84,11 @@ void Report::step(const StepOutcome& outcome) {
   const Metrics metrics = step_metrics(config_, outcome);
   s.rewards.push_back(metrics.at("critic/score/mean"));
   if (s.terminal) std::cout << "\r\x1b[K" << std::flush;  // the bar makes room for the line
+  for (size_t i = 0; i < outcome.updates.size(); ++i) {
+    if (std::isfinite(outcome.updates[i].grad_norm)) continue;
+    log::warning(fmt::format("step {}: grad_norm of update {} is {}; the update was skipped",
+                             outcome.step, i + 1, outcome.updates[i].grad_norm));
+  }
   if (s.console) log::info(console_line(outcome.step, metrics));
   if (s.file) s.file->append(outcome.step, metrics);
   if (!s.first_step_done) {
@@ -97,13 +110,14 @@ void Report::checkpoint_saved(const std::string& folder, const std::string& expo
   log::info("Saved checkpoint to " + folder);
 }
 
-void Report::finish() {
+void Report::finish(bool stopped) {
   const State& s = *state_;
   if (!s.rewards.empty()) {
     log::info(fmt::format("mean reward (critic/score/mean) over {} steps: {:.3f} -> {:.3f}",
                           s.rewards.size(), s.rewards.front(), s.rewards.back()));
     log::info(ascii_plot(s.rewards, 64, 8));
   }
+  if (stopped) log::info("stopped by a signal; the same command continues from here");
   if (!s.checkpoint.empty()) log::info("checkpoint:          " + s.checkpoint);
   if (s.file) log::info("metrics:             " + s.file->path());
   if (!s.export_folder.empty()) log::info("Hugging Face export: " + s.export_folder);

@@ -39,7 +39,7 @@ class Report {
   void step(const StepOutcome& outcome);
   void checkpoint_saved(const std::string& folder, const std::string& export_folder);
   /// Where everything is, and a small plot of the reward.
-  void finish();
+  void finish(bool stopped);
   /// The resolved configuration as YAML: its digest goes into checkpoints.
   const std::string& config_text() const { return config_text_; }
 

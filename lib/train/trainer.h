@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/replay.h"
+#include "train/checkpoint.h"
 #include "train/engine.h"
 #include "train/inputs.h"
 #include "train/pipeline.h"
@@ -18,10 +20,12 @@ namespace verlcpp::train {
 class Trainer {
  public:
   /// Loads weights, and the checkpoint that resume_mode names. `report` is rank 0's, null
-  /// elsewhere.
-  Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs, Report* report);
-  /// Runs to the last step.
-  void run();
+  /// elsewhere. `stop` is set from outside (a signal).
+  Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs, Report* report,
+          const std::atomic<bool>& stop);
+  /// Runs to the last step: true. Or, once any rank sees `stop`, to the end of the step under way,
+  /// saves and returns false.
+  bool run();
 
  private:
   void train_step(int64_t step);
@@ -29,11 +33,18 @@ class Trainer {
   void save();
   void write_optimizer(const std::string& folder) const;
   void resume();
+  /// The checkpoint's folder by resume_mode, or "": rank 0 looks and checks, the others hear of it.
+  std::string find_checkpoint() const;
+  void check_resumable(const std::string& folder, const CheckpointState& state) const;
+  void load_tensors(const std::string& folder, const CheckpointState& state);
+  CheckpointState state() const;
+  bool stop_agreed() const;
 
   const Engine& engine_;
   const TrainConfig& config_;
   const Inputs& inputs_;
   Report* report_;
+  const std::atomic<bool>& stop_;
   DType dtype_;
   model::ParameterLayout layout_;
   model::ParameterBuffer weights_, grad_;

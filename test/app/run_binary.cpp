@@ -25,10 +25,12 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-Outcome run_binary(const std::vector<std::string>& arguments) {
+Outcome run_binary(const std::vector<std::string>& arguments, const std::string& stop_after) {
   const TemporaryFolder folder;
   const std::string err = folder.path() + "/stderr";
-  std::string command = quoted(VERLCPP_TRAIN);
+  std::string command;
+  if (!stop_after.empty()) command = "timeout --preserve-status --signal=TERM " + stop_after + " ";
+  command += quoted(VERLCPP_TRAIN);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   command += " 2>" + quoted(err);
   FILE* pipe = ::popen(command.c_str(), "r");

@@ -12,7 +12,8 @@ struct Outcome {
   std::string out, err;
 };
 
-/// Runs verlcpp-train with these arguments, each passed as it is.
-Outcome run_binary(const std::vector<std::string>& arguments);
+/// Runs verlcpp-train with these arguments, each passed as it is. With `stop_after` it gets SIGTERM
+/// after so many seconds.
+Outcome run_binary(const std::vector<std::string>& arguments, const std::string& stop_after = "");
 
 }  // namespace verlcpp::test

@@ -31,6 +31,7 @@ std::vector<std::string> quickstart(const TemporaryFolder& folder, int steps,
                                      "data.max_response_length=24",
                                      "trainer.total_training_steps=" + std::to_string(steps),
                                      "trainer.default_local_dir=" + folder.path() + "/checkpoints",
+                                     "trainer.resume_mode=auto",
                                      "trainer.project_name=" + folder.path() + "/logs",
                                      "trainer.experiment_name=run"};
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -51,6 +52,13 @@ std::vector<json> metrics(const TemporaryFolder& folder) {
     rows.push_back({{"step", row["step"]}, {"data", data}});
   }
   return rows;
+}
+
+/// SHA-256 of a checkpoint's file, from its manifest.
+std::string digest(const TemporaryFolder& folder, int step, const std::string& file) {
+  std::ifstream in(folder.path() + "/checkpoints/global_step_" + std::to_string(step) +
+                   "/actor/ckpt_contents.json");
+  return json::parse(in)["sha256"][file].get<std::string>();
 }
 
 Outcome expect_success(const std::vector<std::string>& arguments) {
@@ -100,6 +108,63 @@ TEST_CASE("a resumed run is the uninterrupted one, bit for bit") {
   const Outcome resumed = expect_success(quickstart(parts, 4, more));
   CHECK_THAT(resumed.out, Contains("Resuming from") && Contains("(step 2)"));
   CHECK(metrics(parts) == metrics(whole));
+  for (const char* file : {"actor/model/huggingface/model.safetensors",
+                           "actor/optimizer/dist_ckpt/optimizer.safetensors"}) {
+    CHECK(digest(parts, 4, file) == digest(whole, 4, file));
+  }
+}
+
+TEST_CASE("a checkpoint of another model, or without an optimizer, is refused by name") {
+  const TemporaryFolder folder;
+  expect_success(quickstart(folder, 1, {kA + "actor.checkpoint.save_contents=[model]"}));
+  const Outcome bare = run_binary(quickstart(folder, 2));
+  CHECK(bare.code == 2);
+  CHECK_THAT(bare.err, Contains("load_contents names optimizer"));
+  const Outcome other = run_binary(quickstart(
+      folder, 2,
+      {kA + "model.path=" VERLCPP_TEST_DATA "/qwen2", "data.filter_overlong_prompts=True"}));
+  CHECK(other.code == 2);
+  CHECK_THAT(other.err,
+             Contains("was written for another model") && Contains("trainer.resume_mode=disable"));
+}
+
+TEST_CASE("a finished run says that nothing is left; a changed key is named") {
+  const TemporaryFolder folder;
+  expect_success(quickstart(folder, 2));
+  const Outcome again = expect_success(quickstart(folder, 1, {kA + "actor.clip_ratio=0.3"}));
+  CHECK_THAT(again.err, Contains("nothing to train: the checkpoint is at step 2 of 1"));
+  CHECK_THAT(again.out, Contains("actor_rollout_ref.actor.clip_ratio: 0.2 -> 0.3"));
+}
+
+TEST_CASE("SIGTERM ends with a checkpoint and 75, and the same command goes on from there") {
+  const TemporaryFolder folder, whole;
+  const std::vector<std::string> more{"trainer.save_freq=-1", "trainer.total_epochs=1000",
+                                      kA + "actor.optim.total_training_steps=100000"};
+  const Outcome stopped = run_binary(quickstart(folder, 100000, more), "1");
+  CHECK(stopped.code == 75);
+  CHECK_THAT(stopped.out, Contains("stopped by a signal"));
+  const auto done = static_cast<int>(metrics(folder).size());
+  REQUIRE(done >= 1);
+  expect_success(quickstart(folder, done + 1, more));
+  expect_success(quickstart(whole, done + 1, more));
+  CHECK(metrics(folder) == metrics(whole));
+}
+
+TEST_CASE("an update whose gradient is not finite is skipped and said") {
+  const TemporaryFolder folder;
+  const Outcome outcome = expect_success(
+      quickstart(folder, 2, {kA + "actor.optim.lr=1e30", kA + "actor.optim.clip_grad=0"}));
+  CHECK_THAT(outcome.err, Contains("grad_norm of update") && Contains("the update was skipped"));
+}
+
+TEST_CASE("a checkpoint folder that cannot be written is known before training") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("file", "");
+  const Outcome outcome =
+      run_binary(quickstart(folder, 1, {"trainer.default_local_dir=" + file + "/sub"}));
+  CHECK((outcome.code == 2 || outcome.code == 3));
+  CHECK_THAT(outcome.err, Contains("trainer.default_local_dir"));
+  CHECK_THAT(outcome.out, !Contains("step:1"));
 }
 
 TEST_CASE("rows after the resumed step and a torn line are cut from the metrics file") {
@@ -165,13 +230,16 @@ TEST_CASE("a Hugging Face folder and a JSONL of one's own train by naming them a
   const TemporaryFolder folder;
   std::string rows;
   for (int i = 0; i < 8; ++i) {
-    rows += R"({"data_source":"openai/gsm8k","prompt":[{"role":"user","content":"ab"}],)"
-            R"("reward_model":{"style":"rule","ground_truth":"1"}})"
+    rows += R"({"data_source":"verlcpp/cycle","prompt":[{"role":"user","content":"ab"}],)"
+            R"("reward_model":{"style":"rule","ground_truth":"b 2 12"}})"
             "\n";
   }
-  const Outcome outcome =
-      expect_success(quickstart(folder, 1,
-                                {"data.train_files=" + folder.write("mine.jsonl", rows),
-                                 kA + "model.path=" VERLCPP_TEST_DATA "/qwen2"}));
-  CHECK_THAT(outcome.out, !Contains("random"));
+  const Outcome outcome = expect_success(
+      quickstart(folder, 2,
+                 {"data.train_files=" + folder.write("mine.jsonl", rows),
+                  kA + "model.path=" VERLCPP_TEST_DATA "/qwen2", kA + "rollout.n=16"}));
+  CHECK_THAT(outcome.err, !Contains("random"));
+  double moved = 0;
+  for (const json& row : metrics(folder)) moved += row["data"]["actor/grad_norm"].get<double>();
+  CHECK(moved > 0);
 }

@@ -85,6 +85,23 @@ TEST_CASE("the first failure wakes every waiting rank within a second") {
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
 }
 
+TEST_CASE("a rank that fails between collectives leaves nobody with freed memory") {
+  for (int round = 0; round < 50; ++round) {
+    CHECK_THROWS_AS(test::run_ranks(4,
+                                    [&](int rank, Communicator&, Communicator& grad) {
+                                      for (int i = 0;; ++i) {
+                                        if (rank == round % 4 && i == round) {
+                                          throw DataError("enough");
+                                        }
+                                        std::vector<double> x(64, rank);
+                                        grad.all_reduce(host_tensor(x), ReduceOp::kSum).wait();
+                                        expects(x[63] == 6, "a sum is wrong");
+                                      }
+                                    }),
+                    DataError);
+  }
+}
+
 TEST_CASE("topology is dp-major, cp-minor, with TP fastest") {
   const AxisSizes sizes{.world = 16, .tp = 2, .pp = 1, .cp = 4};
   CHECK(sizes.dp() == 2);
