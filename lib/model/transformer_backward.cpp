@@ -24,7 +24,7 @@ void Transformer::restore(const LayerTensors& w, const DeviceBatch& batch,
   const bool full = !s.q_TNH.defined();
   if (full) project_qkv(w, batch.positions_T, s, MemoryTag::kSaved);
   if (!s.o_TNH.defined()) run_attention(batch, attention, s, MemoryTag::kSaved);
-  if (full) finish_layer(w, s, MemoryTag::kSaved);
+  if (full) run_mlp_up(w, s, MemoryTag::kSaved);
 }
 
 Tensor Transformer::mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,

@@ -66,7 +66,7 @@ void Transformer::run_attention(const DeviceBatch& batch, const ContextParallelA
                     s.lse_TN);
 }
 
-Tensor Transformer::finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
+void Transformer::run_mlp_up(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
   const int64_t rows = s.input_TD.dim(0);
   s.mid_TD = empty({rows, config_.hidden}, tag);
   backend_.matmul(s.mid_TD, s.o_TNH.view({rows, w.o_DX.dim(1)}), w.o_DX, false, true, false);
@@ -79,7 +79,10 @@ Tensor Transformer::finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag
   backend_.matmul(s.gate_up_T2F, s.norm2_TD, w.gate_up_2FD, false, true, false);
   s.act_TF = empty({rows, config_.ffn}, tag);
   backend_.swiglu(s.act_TF, s.gate_up_T2F);
-  const Tensor out_TD = empty({rows, config_.hidden}, tag);
+}
+
+Tensor Transformer::run_mlp_down(const LayerTensors& w, const LayerSaved& s, MemoryTag tag) const {
+  const Tensor out_TD = empty(s.mid_TD.shape(), tag);
   backend_.matmul(out_TD, s.act_TF, w.down_DF, false, true, false);
   backend_.add(out_TD, s.mid_TD, out_TD);
   return out_TD;
@@ -96,7 +99,8 @@ Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch
     s.input_TD = hidden_TD;
     project_qkv(w, batch.positions_T, s, tag);
     run_attention(batch, attention, s, tag);
-    hidden_TD = finish_layer(w, s, tag);
+    run_mlp_up(w, s, tag);
+    hidden_TD = run_mlp_down(w, s, tag);
     if (saved) saved->layers.push_back(keep(std::move(s), *saved, layer));
   }
   return hidden_TD;

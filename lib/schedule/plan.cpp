@@ -119,6 +119,16 @@ int64_t shard_tokens(int64_t length, int64_t tp, int64_t cp, int64_t index) {
   return real_in_chunk(index) + real_in_chunk(2 * cp - 1 - index);
 }
 
+int64_t padded_rows_bound(int64_t budget, int64_t samples, int64_t shortest, int64_t longest,
+                          int64_t tp, int64_t cp) {
+  const int64_t everything = samples * longest;
+  // A budget without limit must not overflow.
+  const int64_t tokens = std::min(std::min(budget, everything) * cp, everything);
+  const int64_t documents = std::min(samples, tokens / shortest);
+  const int64_t padded = tokens + documents * (alignment(tp, cp) - 1);
+  return std::min(padded, documents * padded_length(longest, tp, cp)) / cp;
+}
+
 void check_plan(const Plan& plan, std::span<const int64_t> lengths, bool allow_empty_groups) {
   std::vector<char> seen(lengths.size(), 0);
   size_t count = 0;

@@ -20,8 +20,10 @@ struct MicroBatch {
   std::vector<PlanGroup> groups;
 };
 
-/// What the scheduler returns: each sample exactly once, no rank over its budget of real tokens
-/// (alignment padding comes on top). Deterministic in the lengths.
+/// What the scheduler returns: each sample exactly once, no group over the budget of real tokens.
+/// The budget holds for a group's average, sum(lengths) / group size: one rank's zigzag shard can
+/// hold more when documents are shorter than the chunking (one token is all on the first rank), and
+/// alignment padding comes on top; see padded_rows_bound. Deterministic in the lengths.
 struct Plan {
   int pool = 1;
   std::vector<MicroBatch> micro_batches;
@@ -34,6 +36,11 @@ int64_t padded_length(int64_t length, int64_t tp, int64_t cp);
 /// Real tokens in CP rank `index`'s zigzag shard (chunks index and 2cp-1-index of the padded
 /// sequence) of a sequence.
 int64_t shard_tokens(int64_t length, int64_t tp, int64_t cp, int64_t index);
+
+/// Padded rows that a rank of a group of `cp` ranks can hold at most, whatever the plan: up to
+/// `samples` documents of `shortest` to `longest` tokens, sum(lengths) / cp within `budget`.
+int64_t padded_rows_bound(int64_t budget, int64_t samples, int64_t shortest, int64_t longest,
+                          int64_t tp, int64_t cp);
 
 /// Throws std::logic_error unless the plan keeps the guarantees above for these lengths.
 void check_plan(const Plan& plan, std::span<const int64_t> lengths, bool allow_empty_groups);

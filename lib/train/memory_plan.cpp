@@ -16,15 +16,26 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Packed rows of the fullest micro-batch of one rank: the budget in real tokens, and the alignment
-/// of one longest sequence on top.
+constexpr int64_t kShortest = 2;  // a prompt and a response of one token each
+
+/// Packed rows that no micro-batch of the update exceeds on any rank, alignment included.
 int64_t fullest_micro_batch(const BatchingRule& rule, int64_t longest, int64_t samples) {
   const int64_t cp = rule.sizes.cp;
-  const int64_t padded = schedule::padded_length(longest, rule.sizes.tp, cp);
-  if (!rule.dcp && !rule.use_dynamic_bsz) return rule.micro_batch_size_per_gpu * padded / cp;
-  const int64_t budget = rule.dcp ? rule.dcp->max_seqlen_per_rank : rule.max_token_len_per_gpu;
-  const int64_t everything = samples * longest;  // a small batch never fills the budget
-  return std::min(budget, everything) + schedule::alignment(rule.sizes.tp, cp);
+  const int64_t tp = rule.sizes.tp;
+  if (!rule.dcp && !rule.use_dynamic_bsz) {
+    const int64_t sequences = std::min(rule.micro_batch_size_per_gpu, samples);
+    return sequences * schedule::padded_length(longest, tp, cp) / cp;
+  }
+  if (!rule.dcp) {
+    return schedule::padded_rows_bound(rule.max_token_len_per_gpu, samples, kShortest, longest, tp,
+                                       cp);
+  }
+  int64_t rows = 0;
+  for (int64_t size = rule.dcp->min_cp; size <= rule.sizes.pool(); ++size) {
+    rows = std::max(rows, schedule::padded_rows_bound(rule.dcp->max_seqlen_per_rank, samples,
+                                                      kShortest, longest, tp, size));
+  }
+  return rows;
 }
 
 /// What model::LayerSaved and model::Saved hold for one packed row, in elements. A layer that is

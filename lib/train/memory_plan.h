@@ -13,7 +13,7 @@ namespace verlcpp::train {
 struct MemoryPlan {
   int64_t parameters = 0;  // of the model, tied ones once
   int64_t weights = 0, gradient = 0, optimizer = 0, reference = 0;
-  int64_t tokens_per_rank = 0;  // packed rows of the fullest micro-batch, alignment included
+  int64_t tokens_per_rank = 0;  // rows of an update's micro-batch at most, alignment included
   int64_t activations = 0;      // kept between forward and backward
   int64_t logits = 0;           // head rows x vocabulary
   int64_t kv_cache = 0;         // while the rollout runs

@@ -231,3 +231,37 @@ TEST_CASE("A limit beyond every length is harmless") {
   CHECK(rank_lists(schedule_default_dynamic_cp(lengths, options_of(64, huge))) ==
         rank_lists(schedule_default_dynamic_cp(lengths, options_of(64, 1000))));
 }
+
+TEST_CASE("No rank of a random plan exceeds the bound of padded rows") {
+  std::mt19937 random(11);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 3000; ++i) {
+    const int64_t pool = pick(1, 16), tp = pick(1, 4);
+    const DynamicCpOptions options = options_of(pool, pick(1, 60), pick(1, pool));
+    Lengths lengths = random_lengths(random, options);
+    if (i % 2 == 0) {  // many documents shorter than their alignment
+      for (int64_t& length : lengths) length = std::min(length, pick(1, 3));
+    }
+    const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
+    const Plan plan = schedule_default_dynamic_cp(lengths, options);
+    int64_t over = 0;
+    for (const MicroBatch& micro_batch : plan.micro_batches) {
+      for (const PlanGroup& group : micro_batch.groups) {
+        const auto cp = static_cast<int64_t>(group.ranks.size());
+        int64_t rows = 0;
+        for (int s : group.samples) rows += padded_length(lengths[static_cast<size_t>(s)], tp, cp);
+        const int64_t bound =
+            padded_rows_bound(options.max_seqlen_per_rank, static_cast<int64_t>(lengths.size()),
+                              *shortest, *longest, tp, cp);
+        over = std::max(over, rows / cp - bound);
+      }
+    }
+    if (over > 0) {
+      INFO("batch " << i << ", pool " << pool << ", tp " << tp);
+      CHECK(over == 0);
+    }
+  }
+  SUCCEED("all plans were checked");
+}

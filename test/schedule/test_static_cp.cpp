@@ -43,6 +43,14 @@ int64_t tokens_of(const std::vector<int>& samples, const Lengths& lengths) {
   return sum;
 }
 
+constexpr int64_t kTp = 2;
+
+int64_t padded_rows(const std::vector<int>& samples, const Lengths& lengths, int64_t cp) {
+  int64_t sum = 0;
+  for (int sample : samples) sum += padded_length(lengths[static_cast<size_t>(sample)], kTp, cp);
+  return sum / cp;
+}
+
 /// Empty, or the first promise of a static plan that is broken.
 std::string broken_promise(const Plan& plan, const Lengths& lengths,
                            const StaticCpOptions& options) {
@@ -51,6 +59,10 @@ std::string broken_promise(const Plan& plan, const Lengths& lengths,
   } catch (const std::logic_error& error) {
     return error.what();
   }
+  const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
+  const int64_t bound =
+      padded_rows_bound(options.token_budget.value_or(0) / options.cp,
+                        static_cast<int64_t>(lengths.size()), *shortest, *longest, kTp, options.cp);
   size_t fewest = lengths.size(), most = 0;
   for (size_t replica = 0; replica < static_cast<size_t>(options.dp); ++replica) {
     const Sets parts = replica_of(plan, replica);
@@ -60,6 +72,7 @@ std::string broken_promise(const Plan& plan, const Lengths& lengths,
     for (const auto& part : parts) {
       if (part.empty() && samples >= parts.size()) return "empty though samples are enough";
       if (options.token_budget && tokens_of(part, lengths) > *options.token_budget) return "budget";
+      if (options.token_budget && padded_rows(part, lengths, options.cp) > bound) return "rows";
       if (!options.token_budget && static_cast<int64_t>(part.size()) > options.micro_batch_size) {
         return "micro-batch size";
       }
@@ -156,12 +169,12 @@ TEST_CASE("3,000 random batches keep the promises of a static plan") {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
   for (int i = 0; i < 3000; ++i) {
+    const int64_t cp = pick(1, 4);
     Lengths lengths(static_cast<size_t>(pick(1, 60)));
     const int64_t longest = pick(1, 2000);
     for (int64_t& length : lengths) length = pick(1, longest);
-    const StaticCpOptions options = i % 2 == 0
-                                        ? fixed(pick(1, 7), pick(1, 4), pick(1, 9))
-                                        : budget(pick(1, 7), pick(1, 4), longest * pick(1, 4));
+    const StaticCpOptions options = i % 2 == 0 ? fixed(pick(1, 7), cp, pick(1, 9))
+                                               : budget(pick(1, 7), cp, longest * pick(1, 4) * cp);
     const std::string broken =
         broken_promise(schedule_static_cp(lengths, options), lengths, options);
     INFO("batch " << i);
