@@ -76,8 +76,8 @@ struct ScheduleStats {
   void add(const schedule::Plan& plan, std::span<const int64_t> lengths, int64_t tp);
 };
 
-/// Throws DataError when a micro-batch mixes temperatures, which the fused linear cross entropy
-/// (use_fused_kernels) cannot do (verl: uniform temperature).
+/// Throws DataError when a micro-batch of a replayed batch mixes temperatures, which the fused
+/// linear cross entropy (use_fused_kernels) cannot do (verl: uniform temperature).
 void check_uniform_temperature(const schedule::Plan& plan, std::span<const data::Trajectory> batch);
 
 }  // namespace verlcpp::train

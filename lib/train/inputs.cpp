@@ -10,6 +10,7 @@
 #include "data/chat_template.h"
 #include "rollout/reward.h"
 #include "train/optimizer.h"
+#include "train/update_pass.h"
 
 namespace verlcpp::train {
 namespace {
@@ -106,6 +107,26 @@ void load_prompts(const TrainConfig& config, Inputs& inputs) {
   inputs.total_steps = std::min(config.trainer.total_training_steps.value_or(epochs), epochs);
 }
 
+/// Plans follow from lengths alone, so a micro-batch of several temperatures, which the fused
+/// linear cross entropy cannot do, is known before any weight is loaded.
+void check_temperatures(const TrainConfig& config, const data::ReplayReader& recorded,
+                        int64_t steps) {
+  const UpdateOptions options = update_options(config);
+  const auto check = [&](Pass pass, std::span<const data::Trajectory> batch) {
+    check_uniform_temperature(make_planner(batching_rule(config, pass))(lengths_of(batch)), batch);
+  };
+  for (int64_t step = 0; step < steps; ++step) {
+    const std::vector<data::Trajectory> batch = recorded.step(step);
+    check(Pass::kOldLogProb, batch);
+    if (config.uses_reference()) check(Pass::kRefLogProb, batch);
+    for (const auto& samples : mini_batches(static_cast<int64_t>(batch.size()), options, step)) {
+      std::vector<data::Trajectory> mini;
+      for (int sample : samples) mini.push_back(batch[static_cast<size_t>(sample)]);
+      check(Pass::kActorUpdate, mini);
+    }
+  }
+}
+
 void load_recorded(const TrainConfig& config, Inputs& inputs) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   inputs.recorded.emplace(data::ReplayOptions{.path = *rollout.replay_path,
@@ -117,6 +138,9 @@ void load_recorded(const TrainConfig& config, Inputs& inputs) {
   const int64_t steps = inputs.recorded->steps();
   inputs.total_steps = config.trainer.total_training_steps.value_or(std::max<int64_t>(steps, 1));
   inputs.recorded->require_steps(inputs.total_steps);
+  if (config.actor_rollout_ref.model.use_fused_kernels) {
+    check_temperatures(config, *inputs.recorded, inputs.total_steps);
+  }
   inputs.steps_per_epoch = inputs.total_steps;
 }
 

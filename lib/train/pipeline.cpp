@@ -153,10 +153,8 @@ StepExperience make_experience(const Engine& engine, const model::ParameterBuffe
   Experience& e = step.experience;
   e.batch = std::move(batch);
   const auto lengths = lengths_of(e.batch);
-  const bool fused = config.actor_rollout_ref.model.use_fused_kernels;
   const auto pass = [&](Pass which, const model::ParameterBuffer& weights) {
     const schedule::Plan plan = make_planner(batching_rule(config, which))(lengths);
-    if (fused) check_uniform_temperature(plan, e.batch);
     return log_prob_pass(engine, weights, e.batch, plan);
   };
   timer.time("old_log_prob", [&] {

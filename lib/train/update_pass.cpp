@@ -91,7 +91,6 @@ UpdateOptions update_options(const TrainConfig& config) {
   options.epochs = actor.ppo_epochs;
   options.shuffle = actor.shuffle;
   options.shuffle_seed = static_cast<uint64_t>(actor.data_loader_seed);
-  options.uniform_temperature = config.actor_rollout_ref.model.use_fused_kernels;
   return options;
 }
 
@@ -123,7 +122,6 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
   const auto lengths = lengths_of(mini.batch);
   const schedule::Plan plan = planner(lengths);
   stats.add(plan, lengths, engine.topology.sizes().tp);
-  if (options.uniform_temperature) check_uniform_temperature(plan, mini.batch);
 
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
   engine.backend.fill_zero(actor.grad.flat());

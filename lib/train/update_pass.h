@@ -26,7 +26,6 @@ struct UpdateOptions {
   int64_t epochs = 1;
   bool shuffle = false;
   uint64_t shuffle_seed = 42;
-  bool uniform_temperature = false;  // use_fused_kernels
 };
 UpdateOptions update_options(const TrainConfig& config);
 
