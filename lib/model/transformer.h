@@ -111,7 +111,7 @@ class Transformer {
                    MemoryTag tag) const;
   void normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
   void run_mlp_up(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
-  Tensor run_mlp_down(const LayerTensors& w, const LayerSaved& s, MemoryTag tag) const;
+  Tensor finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
   void run_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
                 Saved& s, MemoryTag tag) const;
 

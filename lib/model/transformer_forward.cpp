@@ -81,7 +81,8 @@ void Transformer::run_mlp_up(const LayerTensors& w, LayerSaved& s, MemoryTag tag
   backend_.swiglu(s.act_TF, s.gate_up_T2F);
 }
 
-Tensor Transformer::run_mlp_down(const LayerTensors& w, const LayerSaved& s, MemoryTag tag) const {
+Tensor Transformer::finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
+  run_mlp_up(w, s, tag);
   const Tensor out_TD = empty(s.mid_TD.shape(), tag);
   backend_.matmul(out_TD, s.act_TF, w.down_DF, false, true, false);
   backend_.add(out_TD, s.mid_TD, out_TD);
@@ -99,8 +100,7 @@ Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch
     s.input_TD = hidden_TD;
     project_qkv(w, batch.positions_T, s, tag);
     run_attention(batch, attention, s, tag);
-    run_mlp_up(w, s, tag);
-    hidden_TD = run_mlp_down(w, s, tag);
+    hidden_TD = finish_layer(w, s, tag);
     if (saved) saved->layers.push_back(keep(std::move(s), *saved, layer));
   }
   return hidden_TD;
