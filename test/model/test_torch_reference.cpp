@@ -9,6 +9,7 @@
 #include "model/transformer.h"
 #include "model/weights_io.h"
 #include "support/catch.h"
+#include "train/optimizer.h"
 
 using namespace verlcpp;
 using namespace verlcpp::model;
@@ -150,43 +151,6 @@ class Fixture {
   std::vector<double> d_log_prob, d_entropy;
 };
 
-/// AdamW over a flat buffer by Megatron's rules: clipping by the global norm, then one call per
-/// parameter tensor, without decay for one-dimensional ones.
-class Optimizer {
- public:
-  Optimizer(Fixture& f, const std::vector<double>& adamw)
-      : f_(f),
-        exp_avg_(f.backend, f.layout, DType::kFloat64, MemoryTag::kOptimizer),
-        exp_avg_sq_(f.backend, f.layout, DType::kFloat64, MemoryTag::kOptimizer),
-        clip_(adamw.at(5)) {
-    options_ = {.lr = adamw[0], .beta1 = adamw[1], .beta2 = adamw[2], .eps = adamw[3]};
-    weight_decay_ = adamw[4];
-    options_.step = 0;
-  }
-
-  /// Returns the gradient's norm before clipping.
-  double step() {
-    const Tensor sum = f_.backend.allocate(DType::kFloat64, {1}, MemoryTag::kWorkspace);
-    f_.backend.fill_zero(sum);
-    f_.backend.sum_squares(sum, f_.grad.flat());
-    const double norm = std::sqrt(f_.host(sum)[0]);
-    options_.grad_scale = std::min(1.0, clip_ / (norm + 1e-6));  // Megatron and PyTorch alike
-    ++options_.step;
-    for (const ParamSpec& spec : f_.layout.specs()) {
-      options_.weight_decay = spec.decay ? weight_decay_ : 0.0;
-      f_.backend.adamw(f_.weights.at(spec.name), f_.grad.at(spec.name), exp_avg_.at(spec.name),
-                       exp_avg_sq_.at(spec.name), options_);
-    }
-    return norm;
-  }
-
- private:
-  Fixture& f_;
-  ParameterBuffer exp_avg_, exp_avg_sq_;
-  AdamWOptions options_;
-  double weight_decay_ = 0, clip_ = 0;
-};
-
 }  // namespace
 
 TEST_CASE("logits, log-probs, entropies and loss equal PyTorch's") {
@@ -227,11 +191,18 @@ TEST_CASE("ten AdamW steps give PyTorch's losses, norms and weights") {
   const std::vector<double> norms = f.vectors.doubles("train_grad_norms");
   REQUIRE(norms.size() == 10);
   REQUIRE(losses.size() == 11);
-  Optimizer optimizer(f, f.vectors.doubles("adamw"));
+  const std::vector<double> adamw = f.vectors.doubles("adamw");
+  train::Optimizer optimizer(f.backend, f.layout, DType::kFloat64,
+                             {.beta1 = adamw.at(1),
+                              .beta2 = adamw.at(2),
+                              .eps = adamw.at(3),
+                              .weight_decay = adamw.at(4),
+                              .clip_grad = adamw.at(5)});
   for (size_t step = 0; step < norms.size(); ++step) {
     INFO(name << " step " << step);
     CHECK(relative_error({f.forward_backward()}, {losses[step]}) < kTolerance);
-    CHECK(relative_error({optimizer.step()}, {norms[step]}) < kTolerance);
+    CHECK(relative_error({optimizer.step(f.weights, f.grad, adamw[0])}, {norms[step]}) <
+          kTolerance);
   }
   CHECK(relative_error({f.forward_backward()}, {losses.back()}) < kTolerance);
   f.for_each_piece(f.weights, [&](const std::string& hf_name, const std::vector<double>& ours) {
