@@ -1,7 +1,11 @@
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
+#include <system_error>
 
 #include "app/cli.h"
 #include "app/launch.h"
@@ -20,13 +24,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kMachineFailed = 3;
+
+/// DeviceError when standard output does not take all of it.
 void print(const std::string& text) {
+  errno = 0;
   std::cout << text;
   if (!text.ends_with('\n')) std::cout << '\n';
   std::cout.flush();
+  if (std::cout) return;
+  const std::string reason = errno == 0 ? "" : std::string(": ") + std::strerror(errno);
+  throw DeviceError("the machine: standard output cannot be written" + reason);
 }
 
-using Clock = std::chrono::steady_clock;
+/// The unresolved tree with the budgets that data.max_token_len_per_gpu feeds as literals, so that
+/// the dump, where every value counts as set, is the same run.
+config::Node for_dump(const config::Node& composed) {
+  config::Node tree = composed;
+  try {
+    train::apply_token_budget(tree);
+  } catch (const ConfigError&) {
+    // An interpolation that leads nowhere is printed, to be looked at; a run of the dump names it.
+    return composed;
+  }
+  return tree;
+}
 
 int train_or_dry_run(const Options& options, config::Node& tree, Clock::time_point start) {
   const train::TrainConfig config = train::bind_train_config(tree);
@@ -47,7 +69,7 @@ int run(const Options& options, Clock::time_point start) {
                                                      .config_name = options.config_name,
                                                      .overrides = options.overrides});
   if (options.print_config && !options.resolve) {
-    print(config::to_yaml(composed.tree));
+    print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
   config::Node tree = config::resolve(composed.tree);
@@ -78,6 +100,12 @@ int main(int argc, char** argv) {
   } catch (const Error& e) {
     log::error(e.what());
     return e.exit_code();
+  } catch (const std::bad_alloc&) {
+    log::error("the machine: out of memory");
+    return app::kMachineFailed;
+  } catch (const std::system_error& e) {  // files, threads and streams alike
+    log::error(std::string("the machine: ") + e.what());
+    return app::kMachineFailed;
   } catch (const std::exception& e) {
     log::error(std::string("internal error, please report it: ") + e.what());
     return 1;

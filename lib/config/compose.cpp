@@ -24,13 +24,21 @@ const Node* interpolated_parent(const Node& tree, const std::string& key) {
   return nullptr;
 }
 
+/// True below a map whose keys are free: there, adding one can be what was meant. Elsewhere the
+/// keys are fixed and an added one is refused later.
+bool in_free_map(const std::string& key) {
+  const std::string_view parent = std::string_view(key).substr(0, key.rfind('.'));
+  const std::string_view name = parent.substr(parent.rfind('.') + 1);
+  return name == "override_transformer_config" || name == "override_config";
+}
+
 [[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key) {
   std::string message = "there is no key " + key;
   const Node* parent = interpolated_parent(tree, key);
   const std::string near = parent == nullptr ? nearest_key(key, leaf_keys(tree)) : "";
   if (parent != nullptr) message += ", because a group above it is " + to_inline(*parent);
   if (!near.empty()) message += "; did you mean " + near + "?";
-  if (item.kind != Override::Kind::kDelete) {
+  if (item.kind != Override::Kind::kDelete && in_free_map(key)) {
     message += (near.empty() ? "; +" : " +") + item.text + " adds a new key";
   }
   fail(item, message);

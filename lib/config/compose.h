@@ -42,7 +42,7 @@ struct Composed {
 /// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. Of the keys under `hydra` only
 /// `hydra.searchpath` (file:// folders, searched last) is accepted.
 /// Throws ConfigError; a syntax error names the override's number and column, an unknown key the
-/// nearest one and `+`, a missing option the available ones.
+/// nearest one (and `+` in a map of free keys), a missing option the available ones.
 Composed compose(const ComposeRequest& request);
 
 /// Replaces every interpolation by its value: `${a.b}`, `${.x}`, `${oc.select:a.b,default}`

@@ -9,6 +9,8 @@ namespace {
 
 constexpr const char* kBudget = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
 constexpr const char* kLimit = "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank";
+constexpr const char* kRefBudget = "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu";
+constexpr const char* kRefLimit = "actor_rollout_ref.ref.megatron.max_seqlen_per_dp_cp_rank";
 
 std::string text(int64_t number) { return std::to_string(number); }
 
@@ -17,10 +19,10 @@ std::string origin(const config::Node& tree, const std::string& key) {
   return node == nullptr ? key : key + ", " + node->origin().text;
 }
 
-bool budget_is_stated(const TrainConfig& config, const config::Node& tree) {
-  const config::Node* node = tree.find(kBudget);
-  return config.actor_rollout_ref.actor.use_dynamic_bsz ||
-         config.data.max_token_len_per_gpu.has_value() ||
+bool budget_is_stated(const TrainConfig& config, const BatchingRule& rule, const config::Node& tree,
+                      const char* key) {
+  const config::Node* node = tree.find(key);
+  return rule.use_dynamic_bsz || config.data.max_token_len_per_gpu.has_value() ||
          (node != nullptr && !is_shipped(node->origin()));
 }
 
@@ -71,31 +73,49 @@ std::string mini_batch_line(const TrainConfig& config) {
          " epochs = " + text(mini_batches * actor.ppo_epochs) + " updates a step";
 }
 
+/// "" when the limit is the per-GPU budget.
+std::string budget_warning(const BatchingRule& rule, const config::Node& tree,
+                           const char* limit_key, const char* budget_key) {
+  const int64_t limit = rule.dcp->max_seqlen_per_rank;
+  const int64_t budget = rule.max_token_len_per_gpu;
+  if (limit == budget) return "";
+  const Findings about(tree);
+  if (limit == budget * rule.sizes.cp) {
+    return about.about(limit_key) + " equals the whole packed budget, " + about.about(budget_key) +
+           " x context_parallel_size " + text(rule.sizes.cp) +
+           ": the documented mistake. The limit is for one rank; set it to " + text(budget);
+  }
+  return about.about(limit_key) + " differs from the per-GPU token budget " +
+         about.about(budget_key) + "; dynamic CP packs by the limit alone";
+}
+
 }  // namespace
 
 std::vector<std::string> banner(const TrainConfig& config, const config::Node& tree) {
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
   std::vector<std::string> lines = {layout_line(config, rule)};
-  if (!rule.dcp || budget_is_stated(config, tree)) lines.push_back(budget_line(rule, tree));
+  if (!rule.dcp || budget_is_stated(config, rule, tree, kBudget))
+    lines.push_back(budget_line(rule, tree));
   lines.push_back(micro_batch_line(config, rule, tree));
   lines.push_back(mini_batch_line(config));
   return lines;
 }
 
 std::vector<std::string> budget_warnings(const TrainConfig& config, const config::Node& tree) {
-  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
-  if (!rule.dcp || !budget_is_stated(config, tree)) return {};
-  const int64_t limit = rule.dcp->max_seqlen_per_rank;
-  const int64_t budget = rule.max_token_len_per_gpu;
-  if (limit == budget) return {};
-  const Findings about(tree);
-  if (limit == budget * rule.sizes.cp) {
-    return {about.about(kLimit) + " equals the whole packed budget, " + about.about(kBudget) +
-            " x context_parallel_size " + text(rule.sizes.cp) +
-            ": the documented mistake. The limit is for one rank; set it to " + text(budget)};
-  }
-  return {about.about(kLimit) + " differs from the per-GPU token budget " + about.about(kBudget) +
-          "; dynamic CP packs by the limit alone"};
+  const BatchingRule actor = batching_rule(config, Pass::kActorUpdate);
+  std::vector<std::string> warnings;
+  const auto check = [&](const BatchingRule& rule, const char* limit, const char* budget) {
+    if (!rule.dcp || !budget_is_stated(config, rule, tree, budget)) return;
+    const std::string text = budget_warning(rule, tree, limit, budget);
+    if (!text.empty()) warnings.push_back(text);
+  };
+  check(actor, kLimit, kBudget);
+  if (!config.uses_reference()) return warnings;
+  const BatchingRule ref = batching_rule(config, Pass::kRefLogProb);
+  const bool own_limit =
+      ref.dcp && actor.dcp && ref.dcp->max_seqlen_per_rank != actor.dcp->max_seqlen_per_rank;
+  if (own_limit) check(ref, kRefLimit, kRefBudget);
+  return warnings;
 }
 
 }  // namespace verlcpp::train

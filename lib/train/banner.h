@@ -15,7 +15,8 @@ std::vector<std::string> banner(const TrainConfig& config, const config::Node& t
 /// Warnings about max_seqlen_per_dp_cp_rank against the per-GPU token budget: the two should be the
 /// same number (the static packed budget is budget x context_parallel_size for a group of
 /// context_parallel_size ranks; the limit is for one rank). Only when a per-GPU budget is in use
-/// (use_dynamic_bsz) or somebody set one.
+/// (use_dynamic_bsz) or somebody set one. The reference's limit is held against the reference's
+/// budget when it is used and its limit is not the actor's.
 std::vector<std::string> budget_warnings(const TrainConfig& config, const config::Node& tree);
 
 }  // namespace verlcpp::train

@@ -1,10 +1,12 @@
 #include "train/plan_lengths.h"
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "config/bind.h"
+#include "data/line_file.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -15,8 +17,6 @@ const std::string kMicroBatch = "actor_rollout_ref.actor.ppo_micro_batch_size_pe
 
 /// Reads single keys of a tree; what is missing or of a wrong type goes to the findings.
 struct KeyReader {
-  // Keeps every product of three of them inside 64 bits.
-  static constexpr int64_t kMax = 1 << 20;
   Findings& findings;
   template <class T>
   void operator()(const std::string& key, T& out) {
@@ -34,8 +34,8 @@ struct KeyReader {
   void positive(const std::string& key, int64_t& out) {
     const size_t before = findings.problems().size();
     (*this)(key, out);
-    if (findings.problems().size() != before || (out >= 1 && out <= kMax)) return;
-    findings.add(key, "must be a positive integer of at most " + std::to_string(kMax));
+    if (findings.problems().size() != before || (out >= 1 && out <= kMaxAxis)) return;
+    findings.add(key, "must be a positive integer of at most " + std::to_string(kMaxAxis));
   }
 };
 
@@ -88,7 +88,10 @@ void read_static(BatchingRule& rule, KeyReader& read, Findings& findings) {
 
 std::vector<int64_t> read_lengths(const std::string& file) {
   std::ifstream in(file);
-  if (!in) throw DataError("--plan " + file + ": cannot read this file");
+  std::error_code ignored;
+  if (!in || std::filesystem::is_directory(file, ignored)) {
+    throw DataError("--plan " + file + " " + data::why_unreadable(file));
+  }
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
   const std::string valid = "; must hold a JSON array of integers, such as [812, 77, 4096]";
   if (!json.is_array()) throw DataError("--plan " + file + ": not a JSON array" + valid);

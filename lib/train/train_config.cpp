@@ -1,9 +1,11 @@
 #include "train/train_config.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
 #include "config/bind.h"
+#include "config/compose.h"
 #include "data/prompts.h"
 
 namespace verlcpp::train {
@@ -33,13 +35,23 @@ bool is_shipped(const config::Origin& origin) {
   return origin.text.starts_with("conf/") || origin.text == config::Origin{}.text;
 }
 
-void apply_token_budget(config::Node& resolved_tree) {
-  const config::Node* found = resolved_tree.find(kBudgetKey);
+void apply_token_budget(config::Node& tree) {
+  const config::Node* found = tree.find(kBudgetKey);
   if (found == nullptr || found->is_null()) return;
-  const config::Node budget = *found;
+  const auto open = [&](const char* key) {
+    const config::Node* node = tree.find(key);
+    return node != nullptr && node->get_if<config::Interpolation>() != nullptr;
+  };
+  const bool unresolved =
+      open(kBudgetKey) || std::any_of(kFedByBudget.begin(), kFedByBudget.end(), open);
+  // What an interpolation leads to, with its origin, says whether somebody set the budget.
+  const config::Node values = unresolved ? config::resolve(tree) : tree;
+  const config::Node* budget = values.find(kBudgetKey);
+  if (budget == nullptr || budget->is_null()) return;
   for (const char* key : kFedByBudget) {
-    config::Node* node = resolved_tree.find(key);
-    if (node != nullptr && is_shipped(node->origin())) *node = budget;
+    const config::Node* value = values.find(key);
+    config::Node* node = tree.find(key);
+    if (node != nullptr && value != nullptr && is_shipped(value->origin())) *node = *budget;
   }
 }
 

@@ -12,6 +12,11 @@
 
 namespace verlcpp::train {
 
+/// The largest parallel size, above any cluster: keeps a product of three inside 64 bits.
+inline constexpr int64_t kMaxAxis = 1 << 20;
+/// The largest world, batch, length or token budget: keeps a product of two inside 64 bits.
+inline constexpr int64_t kMaxCount = 1 << 30;
+
 struct DataConfig {
   std::vector<std::string> train_files;
   int64_t train_max_samples = -1;
@@ -364,7 +369,11 @@ struct TrainConfig {
     v("trainer", trainer);
   }
 
+  /// 0 when a factor is not between 1 and kMaxAxis.
   int64_t world_size() const {
+    const auto valid = [](int64_t factor) { return factor >= 1 && factor <= kMaxAxis; };
+    if (!valid(trainer.nnodes) || !valid(trainer.n_gpus_per_node) || !valid(trainer.ranks_per_gpu))
+      return 0;
     return trainer.nnodes * trainer.n_gpus_per_node * trainer.ranks_per_gpu;
   }
   /// verl: the reference model exists iff one of the two KL terms is on.
@@ -377,8 +386,9 @@ struct TrainConfig {
 bool is_shipped(const config::Origin& origin);
 
 /// data.max_token_len_per_gpu feeds the actor's, the reference's and the rollout's log-prob budget
-/// where nobody set them. Changes the resolved tree, so that it prints what is used.
-void apply_token_budget(config::Node& resolved_tree);
+/// where nobody set them. Changes the tree, so that it prints what is used. The tree may still hold
+/// interpolations: those that lead to a budget somebody set stay as they are.
+void apply_token_budget(config::Node& tree);
 
 /// Binds a resolved tree; applies data.max_token_len_per_gpu to the budgets nobody set (their
 /// origin is still a shipped file). Throws ConfigError with every unknown key, missing key and

@@ -8,8 +8,10 @@ namespace verlcpp::train {
 
 int64_t longest_sequence(const TrainConfig& config) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
-  return std::max(config.data.max_prompt_length, rollout.prompt_length) +
-         std::max(config.data.max_response_length, rollout.response_length);
+  // Larger lengths are refused; the sum of two of them is still a number.
+  const auto length = [](int64_t a, int64_t b) { return std::min(std::max(a, b), kMaxCount); };
+  return length(config.data.max_prompt_length, rollout.prompt_length) +
+         length(config.data.max_response_length, rollout.response_length);
 }
 
 std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree) {
@@ -25,6 +27,8 @@ std::vector<std::string> validate(const TrainConfig& config, const config::Node&
   return findings.warnings();
 }
 
+bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }
+
 bool is_positive_int(const config::Node& node) {
   const int64_t* value = node.get_if<int64_t>();
   return value != nullptr && *value > 0;
@@ -36,7 +40,10 @@ std::optional<parallel::AxisSizes> axis_sizes(const TrainConfig& config) {
                                   .tp = megatron.tensor_model_parallel_size,
                                   .pp = megatron.pipeline_model_parallel_size,
                                   .cp = megatron.context_parallel_size};
-  if (sizes.world < 1 || sizes.tp < 1 || sizes.pp < 1 || sizes.cp < 1) return std::nullopt;
+  for (const int64_t size : {sizes.tp, sizes.pp, sizes.cp}) {
+    if (size < 1 || size > kMaxAxis) return std::nullopt;
+  }
+  if (sizes.world < 1 || sizes.world > kMaxCount) return std::nullopt;
   if (sizes.world % (sizes.tp * sizes.pp * sizes.cp) != 0) return std::nullopt;
   return sizes;
 }

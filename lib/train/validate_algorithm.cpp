@@ -113,7 +113,7 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
   findings.require(contains(styles, optim.lr_decay_style), key + "lr_decay_style",
                    "must be one of " + join(styles));
   const bool lr_ok = std::isfinite(optim.lr) && optim.lr >= 0;
-  findings.require(lr_ok, key + "lr", "must be >= 0");
+  findings.require(lr_ok, key + "lr", "must be finite and >= 0");
   const auto below_lr = [&](double value, const std::string& name) {
     const bool ok = value >= 0 && (!lr_ok || value <= optim.lr);
     findings.require(ok, key + name, "must be between 0 and lr");

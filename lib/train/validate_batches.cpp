@@ -46,8 +46,8 @@ std::vector<PassKeys> passes(const TrainConfig& config) {
 /// so none is demanded.
 void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
   const std::string both = pass.block + pass.micro + " and " + pass.block + pass.micro_per_gpu;
-  if (pass.size_per_gpu && *pass.size_per_gpu < 1) {
-    findings.add(pass.block + pass.micro_per_gpu, "must be a positive integer or null");
+  if (pass.size_per_gpu && !is_count(*pass.size_per_gpu)) {
+    findings.add(pass.block + pass.micro_per_gpu, std::string(kValidCount) + " or null");
   }
   if (pass.use_dynamic_bsz) return;
   if (pass.global_size && pass.size_per_gpu) {
@@ -79,7 +79,7 @@ void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& fi
   if (pass.megatron->dynamic_context_parallel) {
     if (!is_positive_int(pass.megatron->max_seqlen_per_dp_cp_rank)) return;
     const int64_t limit = *pass.megatron->max_seqlen_per_dp_cp_rank.get_if<int64_t>();
-    if (longest <= sizes->pool() * limit) return;
+    if (limit > kMaxCount || longest <= sizes->pool() * limit) return;
     findings.add_text(keys + ": a sequence of that length needs at least " +
                       text((longest + limit - 1) / limit) +
                       " ranks with max_seqlen_per_dp_cp_rank = " + text(limit) +
@@ -88,7 +88,7 @@ void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& fi
                       ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length");
     return;
   }
-  if (!pass.use_dynamic_bsz || pass.token_budget < 1) return;
+  if (!pass.use_dynamic_bsz || !is_count(pass.token_budget)) return;
   const int64_t capacity = pass.token_budget * pass.megatron->context_parallel_size;
   if (longest <= capacity) return;
   findings.add_text("max_token_len must be greater than the sequence length: " + keys + ", but " +
@@ -104,12 +104,12 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
   const std::string mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size";
   const std::string n_key = "actor_rollout_ref.rollout.n";
   const int64_t n = config.actor_rollout_ref.rollout.n;
-  findings.require(train >= 1, "data.train_batch_size", "must be a positive integer");
-  findings.require(mini >= 1, mini_key, "must be a positive integer");
-  findings.require(n >= 1, n_key, "must be a positive integer");
+  findings.require(is_count(train), "data.train_batch_size", kValidCount);
+  findings.require(is_count(mini), mini_key, kValidCount);
+  findings.require(is_count(n), n_key, kValidCount);
   findings.require(actor.rollout_n == n, "actor_rollout_ref.actor.rollout_n",
                    "must equal " + findings.about(n_key));
-  if (train < 1 || mini < 1 || n < 1) return;
+  if (!is_count(train) || !is_count(mini) || !is_count(n)) return;
   if (train < mini) {
     findings.add("data.train_batch_size",
                  "train_batch_size must be >= " + findings.about(mini_key));
@@ -118,8 +118,9 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
   }
   const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
   if (actor.use_dynamic_bsz || !actor.ppo_micro_batch_size_per_gpu || !sizes) return;
+  if (!is_count(*actor.ppo_micro_batch_size_per_gpu)) return;
   const int64_t minimal = sizes->dp() * *actor.ppo_micro_batch_size_per_gpu;
-  if (minimal < 1 || train * n % minimal == 0) return;
+  if (train * n % minimal == 0) return;
   findings.add_text("real_train_batch_size (" + text(train * n) + " = " +
                     findings.about("data.train_batch_size") + " x " + findings.about(n_key) +
                     ") must be divisible by minimal possible batch size (" + text(minimal) +
@@ -131,10 +132,8 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
 
 void check_batches(const TrainConfig& config, Findings& findings) {
   const DataConfig& data = config.data;
-  findings.require(data.max_prompt_length >= 1, "data.max_prompt_length",
-                   "must be a positive integer");
-  findings.require(data.max_response_length >= 1, "data.max_response_length",
-                   "must be a positive integer");
+  findings.require(is_count(data.max_prompt_length), "data.max_prompt_length", kValidCount);
+  findings.require(is_count(data.max_response_length), "data.max_response_length", kValidCount);
   findings.require(data.max_token_len_per_gpu.value_or(1) >= 1, "data.max_token_len_per_gpu",
                    "must be a positive integer or null");
   check_step_sizes(config, findings);
@@ -142,12 +141,11 @@ void check_batches(const TrainConfig& config, Findings& findings) {
   const size_t before = findings.problems().size();
   for (const PassKeys& pass : passes(config)) {
     check_micro_batch_sizes(pass, findings);
-    findings.require(pass.token_budget >= 1, pass.block + pass.budget,
-                     "must be a positive integer");
+    findings.require(is_count(pass.token_budget), pass.block + pass.budget, kValidCount);
   }
   // Passes that follow the actor say the same; one line is enough.
   const bool sizes_ok = findings.problems().size() == before;
-  if (sizes_ok && data.max_prompt_length >= 1 && data.max_response_length >= 1) {
+  if (sizes_ok && is_count(data.max_prompt_length) && is_count(data.max_response_length)) {
     for (const PassKeys& pass : passes(config)) {
       const size_t so_far = findings.problems().size();
       check_longest(config, pass, findings);

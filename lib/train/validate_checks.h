@@ -28,6 +28,9 @@ void check_run(const TrainConfig& config, Findings& findings);
 /// The model folder and the data files exist, and the model is one we run.
 void check_files(const TrainConfig& config, Findings& findings);
 
+/// 1 to kMaxCount, and how a message says so.
+bool is_count(int64_t value);
+inline constexpr const char* kValidCount = "must be a positive integer of at most 1073741824";
 /// A positive int; not a bool, float or string.
 bool is_positive_int(const config::Node& node);
 /// Axis sizes of the actor, or nothing when the world cannot be cut that way (reported elsewhere).

@@ -124,6 +124,9 @@ void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
     if (!inherited(findings, role, "max_seqlen_per_dp_cp_rank") ||
         !config.actor_rollout_ref.actor.megatron.dynamic_context_parallel) {
       check_dcp_limit(findings, role.key, m.max_seqlen_per_dp_cp_rank);
+      const int64_t* limit = m.max_seqlen_per_dp_cp_rank.get_if<int64_t>();
+      findings.require(limit == nullptr || *limit <= kMaxCount,
+                       role.key + ".max_seqlen_per_dp_cp_rank", kValidCount);
     }
     if (!sizes) continue;
     if (!inherited(findings, role, "dynamic_context_parallel")) {

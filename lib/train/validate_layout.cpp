@@ -7,8 +7,9 @@
 namespace verlcpp::train {
 namespace {
 
-// Above any cluster; keeps the product of the three sizes inside 64 bits.
-constexpr int64_t kMaxAxis = 1 << 20;
+// Each is a thread with its own parameters; more than this only exhausts the machine.
+constexpr int64_t kMaxThreadRanks = 256;
+constexpr const char* kValidAxis = "must be a positive integer of at most 1048576";
 
 void check_device_and_dtype(const TrainConfig& config, Findings& findings) {
   const std::string& device = config.trainer.device;
@@ -40,9 +41,27 @@ void check_model_parallel(const Role& role, Findings& findings) {
   };
   only_one("tensor_model_parallel_size", m.tensor_model_parallel_size, "tensor parallelism");
   only_one("pipeline_model_parallel_size", m.pipeline_model_parallel_size, "pipeline parallelism");
-  if (m.context_parallel_size < 1 && !inherited(findings, role, "context_parallel_size")) {
-    findings.add(role.key + ".context_parallel_size", "must be a positive integer");
+  const bool valid = m.context_parallel_size >= 1 && m.context_parallel_size <= kMaxAxis;
+  if (!valid && !inherited(findings, role, "context_parallel_size")) {
+    findings.add(role.key + ".context_parallel_size", kValidAxis);
   }
+}
+
+std::string world_text(const TrainConfig& config, const Findings& findings) {
+  return std::to_string(config.world_size()) + " = " + findings.about("trainer.nnodes") + " x " +
+         findings.about("trainer.n_gpus_per_node") + " x " +
+         findings.about("trainer.ranks_per_gpu");
+}
+
+void check_world(const TrainConfig& config, Findings& findings) {
+  if (config.world_size() > kMaxCount) {
+    findings.add_text("the world, " + world_text(config, findings) + ", " + kValidCount);
+    return;
+  }
+  if (config.trainer.device != "cpu" || config.world_size() <= kMaxThreadRanks) return;
+  findings.add_text(findings.about("trainer.device") + " runs at most " +
+                    std::to_string(kMaxThreadRanks) + " ranks, each a thread, but the world is " +
+                    world_text(config, findings));
 }
 
 /// One engine runs both roles, so they share one layout.
@@ -76,7 +95,7 @@ void check_layout(const TrainConfig& config, Findings& findings) {
 
   const TrainerConfig& trainer = config.trainer;
   const auto size = [&](int64_t value, const std::string& key) {
-    findings.require(value >= 1 && value <= kMaxAxis, key, "must be a positive integer");
+    findings.require(value >= 1 && value <= kMaxAxis, key, kValidAxis);
   };
   size(trainer.nnodes, "trainer.nnodes");
   size(trainer.n_gpus_per_node, "trainer.n_gpus_per_node");
@@ -84,15 +103,20 @@ void check_layout(const TrainConfig& config, Findings& findings) {
   for (const Role& role : roles(config)) check_model_parallel(role, findings);
   check_reference_layout(config, findings);
 
+  check_world(config, findings);
+
   const MegatronConfig& m = config.actor_rollout_ref.actor.megatron;
+  if (m.tensor_model_parallel_size > kMaxAxis || m.pipeline_model_parallel_size > kMaxAxis ||
+      m.context_parallel_size > kMaxAxis) {
+    return;
+  }
   const int64_t model = m.tensor_model_parallel_size * m.pipeline_model_parallel_size;
   const int64_t world = config.world_size();
   if (world < 1 || model < 1 || m.context_parallel_size < 1 || axis_sizes(config)) return;
-  findings.add_text(
-      "n_gpus (" + std::to_string(world) + " = " + findings.about("trainer.nnodes") + " x " +
-      findings.about("trainer.n_gpus_per_node") + " x " + findings.about("trainer.ranks_per_gpu") +
-      ") must be divisible by model_parallel_size (" + std::to_string(model) +
-      ") times context_parallel_size (" + std::to_string(m.context_parallel_size) + ")");
+  findings.add_text("n_gpus (" + world_text(config, findings) +
+                    ") must be divisible by model_parallel_size (" + std::to_string(model) +
+                    ") times context_parallel_size (" + std::to_string(m.context_parallel_size) +
+                    ")");
 }
 
 }  // namespace verlcpp::train

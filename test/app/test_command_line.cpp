@@ -1,4 +1,9 @@
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "run_binary.h"
 #include "support/catch.h"
@@ -82,6 +87,53 @@ TEST_CASE("--cfg job prints YAML that composes back to itself") {
         CHECK(back.out == printed.out);
       }
     }
+  }
+}
+
+TEST_CASE("--cfg job with a token budget composes back to the same run") {
+  const std::vector<std::vector<std::string>> sets = {
+      {}, {"actor_rollout_ref.actor.ppo_max_token_len_per_gpu=77"}};
+  for (const std::vector<std::string>& set : sets) {
+    std::vector<std::string> overrides = {"--cfg", "job", "data.max_token_len_per_gpu=4097"};
+    overrides.insert(overrides.end(), set.begin(), set.end());
+    const Outcome dump = run_binary(overrides);
+    REQUIRE(dump.code == 0);
+    overrides.emplace_back("--resolve");
+    const TemporaryFolder folder;
+    folder.write("dump.yaml", dump.out);
+    const Outcome again = run_binary(
+        {"--config-dir=" + folder.path(), "--config-name=dump", "--cfg", "job", "--resolve"});
+    CHECK(again.out == run_binary(overrides).out);
+  }
+}
+
+TEST_CASE("--cfg job prints an interpolation that leads nowhere") {
+  const Outcome outcome = run_binary(
+      {"--cfg", "job", "data.max_token_len_per_gpu=4097", "trainer.project_name=${nowhere}"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Contains("project_name: ${nowhere}"));
+}
+
+TEST_CASE("what the machine refuses exits 3 with one message") {
+  const Outcome outcome = run_binary({"--config-dir=" + std::string(5000, 'a')});
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.err, StartsWith("error: the machine: "));
+}
+
+TEST_CASE("a standard output that takes nothing exits 3") {
+  const TemporaryFolder folder;
+  const std::string lengths = folder.write("lengths.json", "[1, 2]");
+  for (const std::string& arguments :
+       {std::string("--version"), std::string("--cfg job"),
+        "--plan " + lengths + " actor_rollout_ref.actor.use_dynamic_bsz=True"}) {
+    INFO(arguments);
+    const std::string err = folder.path() + "/err";
+    const std::string command = "'" VERLCPP_TRAIN "' " + arguments + " >/dev/full 2>'" + err + "'";
+    const int status = std::system(command.c_str());
+    CHECK(WEXITSTATUS(status) == 3);
+    std::ifstream in(err);
+    const std::string message{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    CHECK_THAT(message, StartsWith("error: the machine: standard output cannot be written"));
   }
 }
 

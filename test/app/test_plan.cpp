@@ -101,7 +101,9 @@ TEST_CASE("a bad file exits 2 and says what it must hold") {
   check_refused(plan("[true]", kDynamic), "element 0 is true");
   check_refused(plan("[1,", kDynamic), "not a JSON array");
   check_refused(run_binary({"--plan", "/none.json", kActor + "use_dynamic_bsz=True"}),
-                "--plan /none.json: cannot read this file");
+                "--plan /none.json does not exist");
+  check_refused(run_binary({"--plan", "/tmp", kActor + "use_dynamic_bsz=True"}),
+                "--plan /tmp is a folder");
 }
 
 TEST_CASE("the preconditions of the keys a plan reads") {

@@ -194,18 +194,19 @@ TEST_CASE("compose: adding, forcing and deleting follow Hydra") {
 
 TEST_CASE("compose: wrong value overrides say what would be right") {
   CHECK(error_of(kValues, {"s.x=1", "s.xx=2"}) ==
-        "s.xx=2 (override 2): there is no key s.xx; did you mean s.x? +s.xx=2 adds a new key");
-  CHECK(error_of(kValues, {"qqqqq=2"}) ==
-        "qqqqq=2 (override 1): there is no key qqqqq; +qqqqq=2 adds a new key");
+        "s.xx=2 (override 2): there is no key s.xx; did you mean s.x?");
+  CHECK(error_of(kValues, {"qqqqq=2"}) == "qqqqq=2 (override 1): there is no key qqqqq");
   CHECK(error_of(kValues, {"d={kk: 2}"}) ==
-        "d={kk: 2} (override 1): there is no key d.kk; did you mean d.k? +d={kk: 2} adds a new "
-        "key");
+        "d={kk: 2} (override 1): there is no key d.kk; did you mean d.k?");
+  const Files free = {{"main.yaml", "override_config: {a: 1}\n"}};
+  CHECK(error_of(free, {"override_config.zzzzz=2"}) ==
+        "override_config.zzzzz=2 (override 1): there is no key override_config.zzzzz; did you "
+        "mean override_config.a? +override_config.zzzzz=2 adds a new key");
   CHECK(error_of(kValues, {"+s.x=1"}) ==
         "+s.x=1 (override 1): s.x already exists (1, conf/main.yaml:1); s.x=1 changes it, "
         "++s.x=1 adds or changes it");
   CHECK(error_of(kValues, {"b.x=1"}) ==
-        "b.x=1 (override 1): there is no key b.x, because a group above it is ${s}; +b.x=1 adds a "
-        "new key");
+        "b.x=1 (override 1): there is no key b.x, because a group above it is ${s}");
   CHECK(error_of(kValues, {"~s.z"}) == "~s.z (override 1): there is no key s.z; did you mean s.x?");
   CHECK(error_of(kValues, {"~s.x=2"}) == "~s.x=2 (override 1): s.x is 1 (conf/main.yaml:1)");
   CHECK(error_of(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");

@@ -75,6 +75,21 @@ TEST_CASE("warnings about the limit against the per-GPU budget") {
   }
 }
 
+TEST_CASE("the reference's own limit is held against its budget, when it is used") {
+  const std::string ref_limit = "actor_rollout_ref.ref.megatron.max_seqlen_per_dp_cp_rank";
+  const std::vector<std::string> own = {"data.max_token_len_per_gpu=128", ref_limit + "=512"};
+  CHECK(warnings(own).empty());
+  std::vector<std::string> used = own;
+  used.push_back(kActor + "use_kl_loss=True");
+  const auto lines = warnings(used);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains(ref_limit + " = 512") &&
+                           Contains("equals the whole packed budget") &&
+                           Contains("ref.log_prob_max_token_len_per_gpu = 128"));
+  // One line about the actor says it all when the reference has the same limit.
+  CHECK(warnings({"data.max_token_len_per_gpu=100", kActor + "use_kl_loss=True"}).size() == 1);
+}
+
 TEST_CASE("memory of one rank by hand") {
   const test::Configured c = configured(valid_dynamic_run(), {kActor + "use_kl_loss=True"});
   const model::ModelConfig m = model::read_model_config(c.config.actor_rollout_ref.model.path);

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "config/bind.h"
+#include "config/compose.h"
+#include "config/embedded.h"
 #include "setup.h"
 #include "support/catch.h"
 #include "train/train_config.h"
@@ -55,6 +57,42 @@ TEST_CASE("the fed budget carries the origin of the value that fed it") {
   CHECK(c.tree.find(kActorBudget)->origin().text ==
         c.tree.find("data.max_token_len_per_gpu")->origin().text);
   CHECK_FALSE(is_shipped(c.tree.find(kActorBudget)->origin()));
+}
+
+TEST_CASE("an unresolved tree is fed where nobody set a budget, and resolves to the same") {
+  const auto fed = [](const std::vector<std::string>& more) {
+    config::Node tree =
+        config::compose(
+            {.search_path = {config::embedded()}, .config_name = "ppo_trainer", .overrides = more})
+            .tree;
+    config::Node resolved = config::resolve(tree);
+    apply_token_budget(resolved);
+    apply_token_budget(tree);
+    CHECK(config::same_values(config::resolve(tree), resolved));
+    return tree;
+  };
+  SECTION("nobody: all three are literals") {
+    const config::Node tree = fed({"data.max_token_len_per_gpu=4096"});
+    for (const std::string& key : {kActorBudget, kRefBudget, kRolloutBudget}) {
+      CHECK(config::to_inline(*tree.find(key)) == "4096");
+    }
+  }
+  SECTION("an interpolation that leads to a set budget stays") {
+    const config::Node tree = fed({"data.max_token_len_per_gpu=4096", kActorBudget + "=8192"});
+    CHECK(tree.find(kRefBudget)->get_if<config::Interpolation>() != nullptr);
+  }
+  SECTION("the budget itself is an interpolation") {
+    const config::Node tree = fed({"data.max_token_len_per_gpu=${data.max_prompt_length}"});
+    CHECK(config::to_inline(*tree.find(kActorBudget)) ==
+          config::to_inline(*tree.find("data.max_prompt_length")));
+  }
+}
+
+TEST_CASE("a world of absurd factors is no number that overflowed") {
+  TrainConfig config;
+  config.trainer.nnodes = int64_t{1} << 40;
+  config.trainer.n_gpus_per_node = int64_t{1} << 40;
+  CHECK(config.world_size() == 0);
 }
 
 TEST_CASE("shipped origins") {

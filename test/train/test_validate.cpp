@@ -64,6 +64,8 @@ class ModelFolder {
   ~ModelFolder() { std::filesystem::remove_all(path_); }
   ModelFolder(const ModelFolder&) = delete;
   ModelFolder& operator=(const ModelFolder&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  void write(const std::string& name) const { std::ofstream(path_ / name) << "x\n"; }
   std::string override_text() const { return kA + "model.path='" + path_.string() + "'"; }
 
  private:
@@ -298,7 +300,8 @@ TEST_CASE("algorithm and optimizer") {
        {{actor + "clip_ratio_low=0"}, actor + "clip_ratio_low", "must be > 0"},
        {{actor + "ppo_epochs=0"}, actor + "ppo_epochs", "must be a positive integer"},
        {{actor + "optim.optimizer=muon"}, actor + "optim.optimizer", "must be adam"},
-       {{actor + "optim.lr=-1e-6"}, actor + "optim.lr", "must be >= 0"},
+       {{actor + "optim.lr=-1e-6"}, actor + "optim.lr", "must be finite and >= 0"},
+       {{actor + "optim.lr=inf"}, actor + "optim.lr", "must be finite and >= 0"},
        {{actor + "optim.lr_decay_style=WSD"},
         actor + "optim.lr_decay_style",
         "must be one of constant, linear, cosine, inverse-square-root"},
@@ -344,6 +347,7 @@ TEST_CASE("model folder and data files") {
         kA + "model.path = ",
         "no such folder; must be a Hugging Face model folder with a config.json"},
        {{"data.train_files=[/none/a.jsonl]"}, "data.train_files", "/none/a.jsonl: no such file"},
+       {{"data.train_files=[/tmp]"}, "data.train_files", "/tmp: is a folder, not a file"},
        {{"data.train_files=[]"}, "data.train_files", "must name at least one file"}});
   SECTION("vision models") {
     const ModelFolder folder(R"({"architectures": ["Qwen3ForCausalLM"], "vision_config": {}})");
@@ -364,6 +368,80 @@ TEST_CASE("a folder without weights needs random_init") {
   CHECK_THAT(failure(valid_run(), {folder.override_text()}),
              Contains(kA + "model.path = ") && Contains("neither model.safetensors nor"));
   CHECK(failure(valid_run(), {folder.override_text(), kA + "model.random_init=True"}) == "valid");
+}
+
+TEST_CASE("random_init does not stand in for weights of another format") {
+  std::ifstream in(std::string(VERLCPP_TEST_DATA) + "/qwen3/config.json");
+  const ModelFolder folder({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()});
+  const std::vector<std::string> random = {folder.override_text(), kA + "model.random_init=True"};
+  folder.write("vocab.json");
+  CHECK(failure(valid_run(), random) == "valid");
+  folder.write("pytorch_model-00001-of-00002.bin");
+  folder.write("adapter.gguf");
+  CHECK_THAT(failure(valid_run(), random),
+             Contains("weights in a format this build does not read: adapter.gguf, "
+                      "pytorch_model-00001-of-00002.bin; safetensors are"));
+}
+
+TEST_CASE("what a run writes is nothing that it reads") {
+  const ModelFolder folder("{}");
+  folder.write("a.jsonl");
+  const std::string record = kA + "rollout.record_path=";
+  const std::string roundabout = folder.file("x/../a.jsonl");
+  std::filesystem::create_directories(folder.file("x"));
+  check_table(valid_run(),
+              {{{"data.train_files=[" + folder.file("a.jsonl") + "]", record + roundabout},
+                kA + "rollout.record_path = ",
+                "is the same file as data.train_files = "},
+               {{kA + "rollout.name=replay", kA + "rollout.replay_path=" + folder.file("a.jsonl"),
+                 record + roundabout},
+                kA + "rollout.record_path = ",
+                "is the same file as " + kA + "rollout.replay_path = "},
+               {{"trainer.logger=[file]", "trainer.project_name='" + folder.file("x") + "'",
+                 "trainer.experiment_name=r", record + folder.file("x/r.jsonl")},
+                kA + "rollout.record_path = ",
+                "is the same file as the metrics file"},
+               {{"trainer.logger=[file]", "trainer.project_name='" + folder.file("") + "'",
+                 "trainer.experiment_name=a", "data.train_files=[" + folder.file("a.jsonl") + "]"},
+                "trainer.experiment_name = ",
+                "is the same file as data.train_files = "}});
+  CHECK(failure(valid_run(), {record + folder.file("b.jsonl")}) == "valid");
+}
+
+TEST_CASE("checkpoints need a folder and something to save") {
+  const ModelFolder folder("{}");
+  folder.write("file");
+  const auto at = [&](const std::string& name) {
+    return "trainer.default_local_dir='" + folder.file(name) + "'";
+  };
+  const std::string contents = kA + "actor.checkpoint.save_contents=";
+  check_table(valid_run(), {{{"trainer.save_freq=1", at("file")},
+                             "trainer.default_local_dir = ",
+                             "exists but is not a folder"},
+                            {{"trainer.save_freq=1", at("file/a/b")},
+                             "trainer.default_local_dir = ",
+                             folder.file("file") + " is not a folder"},
+                            {{"trainer.save_freq=1", at("new"), contents + "[extra]",
+                              kA + "actor.checkpoint.load_contents=[model]"},
+                             kA + "actor.checkpoint.save_contents",
+                             "must contain model or optimizer when trainer.save_freq > 0"}});
+  CHECK(failure(valid_run(), {"trainer.save_freq=1", at("new/a")}) == "valid");
+  CHECK(failure(valid_run(), {"trainer.save_freq=-1", at("file")}) == "valid");
+}
+
+TEST_CASE("sizes no machine has are refused by name, not multiplied") {
+  const std::string huge = "4611686018427387904";
+  check_table(valid_run(),
+              {{{"trainer.n_gpus_per_node=512", "data.train_batch_size=512",
+                 kA + "actor.ppo_mini_batch_size=512"},
+                "trainer.device = ",
+                "at most 256 ranks, each a thread, but the world is 512 = trainer.nnodes = 1"},
+               {{"trainer.nnodes=" + huge}, "trainer.nnodes", "must be a positive integer"},
+               {{kA + "rollout.n=" + huge}, kA + "rollout.n", "must be a positive integer"}});
+  CHECK_THAT(failure(valid_run(), {kA + "rollout.prompt_length=" + huge}),
+             Contains("rollout.prompt_length = ") && Contains("must be a positive integer of"));
+  CHECK_THAT(failure(valid_dynamic_run(), {kMegatron + "max_seqlen_per_dp_cp_rank=" + huge}),
+             Contains("must be a positive integer of at most 1073741824"));
 }
 
 TEST_CASE("all failures come in one numbered report") {
