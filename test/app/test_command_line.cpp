@@ -125,6 +125,9 @@ TEST_CASE("a standard output that takes nothing exits 3") {
   const std::string lengths = folder.write("lengths.json", "[1, 2]");
   for (const std::string& arguments :
        {std::string("--version"), std::string("--cfg job"),
+        std::string("--dry-run --config-path='" VERLCPP_CONF "' --config-name=quickstart "
+                    "data.train_files='" VERLCPP_QUICKSTART "/train.jsonl' "
+                    "actor_rollout_ref.model.path='" VERLCPP_QUICKSTART "/model'"),
         "--plan " + lengths + " actor_rollout_ref.actor.use_dynamic_bsz=True"}) {
     INFO(arguments);
     const std::string err = folder.path() + "/err";

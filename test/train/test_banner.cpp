@@ -100,7 +100,8 @@ TEST_CASE("memory of one rank by hand") {
   CHECK(plan.gradient == numel * 4);
   CHECK(plan.optimizer == numel * 8);
   CHECK(plan.reference == numel * 4);
-  CHECK(plan.tokens_per_rank == 128 + 2 * 4);  // limit and the alignment of CP 4
+  // A group of all 8 ranks: its budget, and 16 documents aligned to 2 x 8.
+  CHECK(plan.tokens_per_rank == (8 * 128 + 16 * (2 * 8 - 1)) / 8);
   CHECK(plan.logits == plan.tokens_per_rank * 100 * 4);
   // 32 responses over 8 ranks; 2 layers, K and V, 2 heads of 10, 256 positions.
   CHECK(plan.kv_cache == 4 * 256 * 2 * 2 * 2 * 10 * 4);
