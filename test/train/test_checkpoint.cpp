@@ -22,9 +22,18 @@ void put(const fs::path& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
+CheckpointState state_of(int64_t step) {
+  return {.step = step,
+          .optimizer_steps = 4 * step,
+          .kl_coef = 0.25,
+          .data_order = "o",
+          .model_digest = "m",
+          .config_digest = "d"};
+}
+
 std::string save(const CheckpointFolder& folder, int64_t step, std::optional<int64_t> keep = {}) {
   return folder.save(
-      {.step = step, .optimizer_steps = 4 * step, .kl_coef = 0.25, .config_digest = "d"},
+      state_of(step),
       {.architecture = "Qwen2ForCausalLM", .world_size = 4, .save_contents = {"model"}}, keep,
       [](const std::string& aside) {
         put(fs::path(aside) / "actor/model/huggingface/model.safetensors", "weights");
@@ -70,7 +79,7 @@ TEST_CASE("a failed save leaves the previous checkpoint and the tracker") {
   const TempFolder temp;
   const CheckpointFolder folder(temp.path.string());
   const std::string good = save(folder, 1);
-  CHECK_THROWS_AS(folder.save({.step = 2, .config_digest = ""}, {}, {},
+  CHECK_THROWS_AS(folder.save(state_of(2), {}, {},
                               [](const std::string& aside) {
                                 put(fs::path(aside) / "actor/half", "x");
                                 throw DeviceError("disk full");
@@ -86,7 +95,7 @@ TEST_CASE("a full disk is named, and the previous checkpoint and the tracker sta
   const CheckpointFolder folder(temp.path.string());
   const std::string good = save(folder, 1);
   const auto save_to_full_disk = [&] {
-    folder.save({.step = 2, .config_digest = ""}, {}, {}, [](const std::string& aside) {
+    folder.save(state_of(2), {}, {}, [](const std::string& aside) {
       fs::create_symlink("/dev/full", fs::path(aside) / "state.json");
     });
   };

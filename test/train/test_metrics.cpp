@@ -117,7 +117,7 @@ TEST_CASE("a metrics file that cannot be written is found before the first step"
       MetricsFile(below).open(0),
       Catch::Matchers::StartsWith("metrics file " + below + ": cannot create its folder: "));
   CHECK_THROWS_WITH(MetricsFile(temp.path.string()).open(0),
-                    "metrics file " + temp.path.string() + ": cannot write: Is a directory");
+                    "metrics file " + temp.path.string() + " is not a regular file");
   CHECK_THROWS_WITH(MetricsFile("/dev/full").append(3, one("a", 1)),
                     "metrics file /dev/full: cannot write step 3: No space left on device");
 }
