@@ -12,8 +12,8 @@ struct Outcome {
   std::string out, err;
 };
 
-/// Runs verlcpp-train with these arguments, each passed as it is. With `stop_after` it gets SIGTERM
-/// after so many seconds.
-Outcome run_binary(const std::vector<std::string>& arguments, const std::string& stop_after = "");
+/// Runs verlcpp-train with these arguments, each passed as it is. With `stop_file` it gets SIGTERM
+/// as soon as that file holds something.
+Outcome run_binary(const std::vector<std::string>& arguments, const std::string& stop_file = "");
 
 }  // namespace verlcpp::test

@@ -140,7 +140,8 @@ TEST_CASE("SIGTERM ends with a checkpoint and 75, and the same command goes on f
   const TemporaryFolder folder, whole;
   const std::vector<std::string> more{"trainer.save_freq=-1", "trainer.total_epochs=1000",
                                       kA + "actor.optim.total_training_steps=100000"};
-  const Outcome stopped = run_binary(quickstart(folder, 100000, more), "1");
+  const Outcome stopped =
+      run_binary(quickstart(folder, 100000, more), folder.path() + "/logs/run.jsonl");
   CHECK(stopped.code == 75);
   CHECK_THAT(stopped.out, Contains("stopped by a signal"));
   const auto done = static_cast<int>(metrics(folder).size());
