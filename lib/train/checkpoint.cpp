@@ -307,7 +307,7 @@ CheckpointState read_checkpoint(const std::string& folder) {
   }
   for (const auto& [name, digest] : manifest["sha256"].items()) {
     const std::string path = (fs::path(folder) / name).string();
-    if (sha256_of_file(path) == digest) continue;
+    if (digest == nlohmann::json(sha256_of_file(path))) continue;
     throw DataError("checkpoint file " + path +
                     " differs from the SHA-256 in its manifest; resume from another global_step_N "
                     "with trainer.resume_mode=resume_path, or remove the folder");

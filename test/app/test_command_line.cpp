@@ -8,7 +8,7 @@
 #include "run_binary.h"
 #include "support/catch.h"
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using verlcpp::test::Outcome;
 using verlcpp::test::run_binary;
@@ -22,7 +22,7 @@ void check_refused(const std::vector<std::string>& arguments, const std::string&
   const Outcome outcome = run_binary(arguments);
   CHECK(outcome.code == 2);
   CHECK(outcome.out.empty());
-  CHECK_THAT(outcome.err, StartsWith("error: ") && Contains(text));
+  CHECK_THAT(outcome.err, StartsWith("error: ") && ContainsSubstring(text));
   const std::string prefix = "error: ";
   CHECK(outcome.err.find(prefix, prefix.size()) == std::string::npos);
 }
@@ -33,8 +33,9 @@ TEST_CASE("--version names the scheduler's origin") {
   const Outcome outcome = run_binary({"--version"});
   CHECK(outcome.code == 0);
   CHECK(outcome.err.empty());
-  CHECK_THAT(outcome.out, StartsWith("verlcpp-train 0.") && Contains("Megatron-Core #5154") &&
-                              Contains("d2e7ec5b"));
+  CHECK_THAT(outcome.out, StartsWith("verlcpp-train 0.") &&
+                              ContainsSubstring("Megatron-Core #5154") &&
+                              ContainsSubstring("d2e7ec5b"));
 }
 
 TEST_CASE("--help lists every flag and the override grammar") {
@@ -42,9 +43,9 @@ TEST_CASE("--help lists every flag and the override grammar") {
   CHECK(outcome.code == 0);
   for (const char* flag : {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve",
                            "--dry-run", "--plan", "--format", "--multirun", "--version"}) {
-    CHECK_THAT(outcome.out, Contains(flag));
+    CHECK_THAT(outcome.out, ContainsSubstring(flag));
   }
-  CHECK_THAT(outcome.out, Contains("++a.b=value") && Contains("~a.b"));
+  CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
 }
 
 TEST_CASE("unknown and misused flags") {
@@ -72,7 +73,7 @@ TEST_CASE("--cfg job prints YAML that composes back to itself") {
     const Outcome printed = run_binary(first);
     REQUIRE(printed.code == 0);
     CHECK(printed.err.empty());
-    CHECK_THAT(printed.out, Contains("train_batch_size: 64"));
+    CHECK_THAT(printed.out, ContainsSubstring("train_batch_size: 64"));
     CHECK((printed.out.find("${") == std::string::npos) == resolve);
 
     const TemporaryFolder folder;
@@ -111,7 +112,7 @@ TEST_CASE("--cfg job prints an interpolation that leads nowhere") {
   const Outcome outcome = run_binary(
       {"--cfg", "job", "data.max_token_len_per_gpu=4097", "trainer.project_name=${nowhere}"});
   CHECK(outcome.code == 0);
-  CHECK_THAT(outcome.out, Contains("project_name: ${nowhere}"));
+  CHECK_THAT(outcome.out, ContainsSubstring("project_name: ${nowhere}"));
 }
 
 TEST_CASE("what the machine refuses exits 3 with one message") {
@@ -160,7 +161,7 @@ TEST_CASE("where the configuration comes from") {
       const Outcome outcome =
           run_binary({flag, folder.path(), "--config-name", "mine", "--cfg", "job"});
       CHECK(outcome.err.empty());
-      CHECK_THAT(outcome.out, Contains("train_batch_size: 48"));
+      CHECK_THAT(outcome.out, ContainsSubstring("train_batch_size: 48"));
     }
   }
   SECTION("verl's own folder name means the embedded tree") {
@@ -198,8 +199,8 @@ TEST_CASE("a budget in a user's file counts as set") {
       run_binary({"--config-dir=" + folder.path(), "--config-name=mine", "--cfg", "job",
                   "--resolve", "data.max_token_len_per_gpu=4097"});
   CHECK(outcome.err.empty());
-  CHECK_THAT(outcome.out, Contains("log_prob_max_token_len_per_gpu: 16384") &&
-                              Contains("ppo_max_token_len_per_gpu: 4097"));
+  CHECK_THAT(outcome.out, ContainsSubstring("log_prob_max_token_len_per_gpu: 16384") &&
+                              ContainsSubstring("ppo_max_token_len_per_gpu: 4097"));
 }
 
 TEST_CASE("bad overrides") {

@@ -1,7 +1,7 @@
 #include "run_binary.h"
 #include "support/catch.h"
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using verlcpp::test::Outcome;
 using verlcpp::test::run_binary;
@@ -55,11 +55,13 @@ TEST_CASE("the three-line example runs dry") {
   CHECK(outcome.err.empty());
   CHECK_THAT(outcome.out,
              StartsWith("[validate_config] All configuration checks passed successfully!\n"));
-  CHECK_THAT(outcome.out, Contains("DPxCP pool 8") && Contains("limit 4096 tokens per rank"));
-  CHECK_THAT(outcome.out, Contains("rank  dp  cp") && Contains("memory of one rank"));
-  CHECK_THAT(outcome.out, Contains("data: 16 prompts, 30 steps"));
-  CHECK_THAT(outcome.out, Contains("all sequences as long as can be: 16 sequences") &&
-                              Contains("the first prompts with responses spread evenly"));
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("DPxCP pool 8") && ContainsSubstring("limit 4096 tokens per rank"));
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("rank  dp  cp") && ContainsSubstring("memory of one rank"));
+  CHECK_THAT(outcome.out, ContainsSubstring("data: 16 prompts, 30 steps"));
+  CHECK_THAT(outcome.out, ContainsSubstring("all sequences as long as can be: 16 sequences") &&
+                              ContainsSubstring("the first prompts with responses spread evenly"));
 }
 
 TEST_CASE("a dry run reads the data") {
@@ -67,7 +69,7 @@ TEST_CASE("a dry run reads the data") {
   const std::string file = folder.write("bad.jsonl", std::string(kPrompts) + "{\"prompt\": 3}\n");
   const Outcome outcome = dry_run({"data.train_files=" + file});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, Contains("bad.jsonl:2"));
+  CHECK_THAT(outcome.err, ContainsSubstring("bad.jsonl:2"));
 }
 
 TEST_CASE("a dry run of a replay schedules the recorded lengths") {
@@ -84,15 +86,16 @@ TEST_CASE("a dry run of a replay schedules the recorded lengths") {
        "trainer.total_training_steps=1"});
   CHECK(outcome.err.empty());
   CHECK(outcome.code == 0);
-  CHECK_THAT(outcome.out, Contains("data: recorded trajectories, 1 steps"));
-  CHECK_THAT(outcome.out, Contains("the first recorded trajectories: 2 sequences, 1 micro-batches, "
-                                   "5 tokens (5 padded); CP groups 2 of size 1"));
+  CHECK_THAT(outcome.out, ContainsSubstring("data: recorded trajectories, 1 steps"));
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("the first recorded trajectories: 2 sequences, 1 micro-batches, "
+                               "5 tokens (5 padded); CP groups 2 of size 1"));
 }
 
 TEST_CASE("a dry run warns of the documented mistake and still succeeds") {
   const Outcome outcome = dry_run({"data.max_token_len_per_gpu=1024"});
   CHECK(outcome.code == 0);
-  CHECK_THAT(outcome.err, StartsWith("warning: ") && Contains("the documented mistake"));
+  CHECK_THAT(outcome.err, StartsWith("warning: ") && ContainsSubstring("the documented mistake"));
 }
 
 TEST_CASE("every violated precondition gives its message and exit code 2") {
@@ -127,7 +130,8 @@ TEST_CASE("every violated precondition gives its message and exit code 2") {
     const Outcome outcome = dry_run(arguments);
     CHECK(outcome.code == 2);
     CHECK(outcome.out.empty());
-    CHECK_THAT(outcome.err, StartsWith("error: the configuration has ") && Contains(message));
+    CHECK_THAT(outcome.err,
+               StartsWith("error: the configuration has ") && ContainsSubstring(message));
   }
 }
 
@@ -135,15 +139,18 @@ TEST_CASE("missing model and data are named with key, origin and path, before an
   const Outcome outcome =
       dry_run({kA + "model.path=/none/model", "data.train_files=[/none/data.jsonl]"});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, Contains("the configuration has 2 problems:"));
-  CHECK_THAT(outcome.err, Contains(kA + "model.path = ") && Contains("/none/model") &&
-                              Contains("(override 20)"));
-  CHECK_THAT(outcome.err, Contains("data.train_files = ") && Contains("(override 21)") &&
-                              Contains("/none/data.jsonl: no such file"));
+  CHECK_THAT(outcome.err, ContainsSubstring("the configuration has 2 problems:"));
+  CHECK_THAT(outcome.err, ContainsSubstring(kA + "model.path = ") &&
+                              ContainsSubstring("/none/model") &&
+                              ContainsSubstring("(override 20)"));
+  CHECK_THAT(outcome.err, ContainsSubstring("data.train_files = ") &&
+                              ContainsSubstring("(override 21)") &&
+                              ContainsSubstring("/none/data.jsonl: no such file"));
 }
 
 TEST_CASE("a mistyped value is refused with its key and origin") {
   const Outcome outcome = dry_run({"data.train_batch_size=many"});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, Contains("data.train_batch_size") && Contains("override 20"));
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("data.train_batch_size") && ContainsSubstring("override 20"));
 }

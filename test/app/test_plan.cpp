@@ -1,7 +1,7 @@
 #include "run_binary.h"
 #include "support/catch.h"
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using verlcpp::test::Outcome;
 using verlcpp::test::run_binary;
@@ -32,7 +32,7 @@ std::vector<std::string> dynamic(const std::vector<std::string>& more) {
 void check_refused(const Outcome& outcome, const std::string& text) {
   CHECK(outcome.code == 2);
   CHECK(outcome.out.empty());
-  CHECK_THAT(outcome.err, StartsWith("error: ") && Contains(text));
+  CHECK_THAT(outcome.err, StartsWith("error: ") && ContainsSubstring(text));
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ TEST_CASE("min_dynamic_context_parallel_size") {
   const std::string key =
       "+" + kMegatron + "override_transformer_config.min_dynamic_context_parallel_size=";
   const Outcome outcome = plan("[7, 20, 5]", dynamic({"--format=json", key + "4"}));
-  CHECK_THAT(outcome.out, Contains(R"("ranks":[0,1,2,3])"));
+  CHECK_THAT(outcome.out, ContainsSubstring(R"("ranks":[0,1,2,3])"));
   check_refused(plan("[7]", dynamic({key + "8"})), "of at most the DPxCP world size 4");
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("static plans: fixed micro-batches and token budgets") {
     std::vector<std::string> arguments = layout;
     arguments.push_back(kActor + "use_dynamic_bsz=True");
     arguments.emplace_back("data.max_token_len_per_gpu=8");
-    CHECK_THAT(plan("[8, 8, 8, 8]", arguments).out, Contains("\"tokens\":[8,8,8,8]"));
+    CHECK_THAT(plan("[8, 8, 8, 8]", arguments).out, ContainsSubstring("\"tokens\":[8,8,8,8]"));
     check_refused(plan("[17, 1]", arguments), "17");
   }
   SECTION("neither") {

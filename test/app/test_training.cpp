@@ -7,7 +7,7 @@
 #include "run_binary.h"
 #include "support/catch.h"
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using verlcpp::test::Outcome;
 using verlcpp::test::run_binary;
@@ -73,9 +73,10 @@ Outcome expect_success(const std::vector<std::string>& arguments) {
 TEST_CASE("a run ends with its metrics, checkpoint, export and plot") {
   const TemporaryFolder folder;
   const Outcome outcome = expect_success(quickstart(folder, 2));
-  CHECK_THAT(outcome.out, Contains("start to first training step:") &&
-                              Contains("step:2 - training/global_step:2") &&
-                              Contains("Hugging Face export:") && Contains("mean reward"));
+  CHECK_THAT(outcome.out, ContainsSubstring("start to first training step:") &&
+                              ContainsSubstring("step:2 - training/global_step:2") &&
+                              ContainsSubstring("Hugging Face export:") &&
+                              ContainsSubstring("mean reward"));
   const auto rows = metrics(folder);
   REQUIRE(rows.size() == 2);
   for (const char* name : {"actor/entropy", "actor/pg_loss", "actor/grad_norm", "actor/lr",
@@ -106,7 +107,7 @@ TEST_CASE("a resumed run is the uninterrupted one, bit for bit") {
   expect_success(quickstart(whole, 4, more));
   expect_success(quickstart(parts, 2, more));
   const Outcome resumed = expect_success(quickstart(parts, 4, more));
-  CHECK_THAT(resumed.out, Contains("Resuming from") && Contains("(step 2)"));
+  CHECK_THAT(resumed.out, ContainsSubstring("Resuming from") && ContainsSubstring("(step 2)"));
   CHECK(metrics(parts) == metrics(whole));
   for (const char* file : {"actor/model/huggingface/model.safetensors",
                            "actor/optimizer/dist_ckpt/optimizer.safetensors"}) {
@@ -119,21 +120,21 @@ TEST_CASE("a checkpoint of another model, or without an optimizer, is refused by
   expect_success(quickstart(folder, 1, {kA + "actor.checkpoint.save_contents=[model]"}));
   const Outcome bare = run_binary(quickstart(folder, 2));
   CHECK(bare.code == 2);
-  CHECK_THAT(bare.err, Contains("load_contents names optimizer"));
+  CHECK_THAT(bare.err, ContainsSubstring("load_contents names optimizer"));
   const Outcome other = run_binary(quickstart(
       folder, 2,
       {kA + "model.path=" VERLCPP_TEST_DATA "/qwen2", "data.filter_overlong_prompts=True"}));
   CHECK(other.code == 2);
-  CHECK_THAT(other.err,
-             Contains("was written for another model") && Contains("trainer.resume_mode=disable"));
+  CHECK_THAT(other.err, ContainsSubstring("was written for another model") &&
+                            ContainsSubstring("trainer.resume_mode=disable"));
 }
 
 TEST_CASE("a finished run says that nothing is left; a changed key is named") {
   const TemporaryFolder folder;
   expect_success(quickstart(folder, 2));
   const Outcome again = expect_success(quickstart(folder, 1, {kA + "actor.clip_ratio=0.3"}));
-  CHECK_THAT(again.err, Contains("nothing to train: the checkpoint is at step 2 of 1"));
-  CHECK_THAT(again.out, Contains("actor_rollout_ref.actor.clip_ratio: 0.2 -> 0.3"));
+  CHECK_THAT(again.err, ContainsSubstring("nothing to train: the checkpoint is at step 2 of 1"));
+  CHECK_THAT(again.out, ContainsSubstring("actor_rollout_ref.actor.clip_ratio: 0.2 -> 0.3"));
 }
 
 TEST_CASE("SIGTERM ends with a checkpoint and 75, and the same command goes on from there") {
@@ -143,7 +144,7 @@ TEST_CASE("SIGTERM ends with a checkpoint and 75, and the same command goes on f
   const Outcome stopped =
       run_binary(quickstart(folder, 100000, more), folder.path() + "/logs/run.jsonl");
   CHECK(stopped.code == 75);
-  CHECK_THAT(stopped.out, Contains("stopped by a signal"));
+  CHECK_THAT(stopped.out, ContainsSubstring("stopped by a signal"));
   const auto done = static_cast<int>(metrics(folder).size());
   REQUIRE(done >= 1);
   expect_success(quickstart(folder, done + 1, more));
@@ -155,7 +156,8 @@ TEST_CASE("an update whose gradient is not finite is skipped and said") {
   const TemporaryFolder folder;
   const Outcome outcome = expect_success(
       quickstart(folder, 2, {kA + "actor.optim.lr=1e30", kA + "actor.optim.clip_grad=0"}));
-  CHECK_THAT(outcome.err, Contains("grad_norm of update") && Contains("the update was skipped"));
+  CHECK_THAT(outcome.err, ContainsSubstring("grad_norm of update") &&
+                              ContainsSubstring("the update was skipped"));
 }
 
 TEST_CASE("a checkpoint folder that cannot be written is known before training") {
@@ -164,8 +166,8 @@ TEST_CASE("a checkpoint folder that cannot be written is known before training")
   const Outcome outcome =
       run_binary(quickstart(folder, 1, {"trainer.default_local_dir=" + file + "/sub"}));
   CHECK((outcome.code == 2 || outcome.code == 3));
-  CHECK_THAT(outcome.err, Contains("trainer.default_local_dir"));
-  CHECK_THAT(outcome.out, !Contains("step:1"));
+  CHECK_THAT(outcome.err, ContainsSubstring("trainer.default_local_dir"));
+  CHECK_THAT(outcome.out, !ContainsSubstring("step:1"));
 }
 
 TEST_CASE("rows after the resumed step and a torn line are cut from the metrics file") {
@@ -176,7 +178,7 @@ TEST_CASE("rows after the resumed step and a torn line are cut from the metrics 
   std::ofstream(folder.path() + "/checkpoints/latest_checkpointed_iteration.txt") << 2;
   std::ofstream(folder.path() + "/logs/run.jsonl", std::ios::app) << R"({"step":4,"da)";
   const Outcome resumed = expect_success(quickstart(folder, 3, {"trainer.save_freq=2"}));
-  CHECK_THAT(resumed.out, Contains("cut 1 row(s) after step 2 and a torn line"));
+  CHECK_THAT(resumed.out, ContainsSubstring("cut 1 row(s) after step 2 and a torn line"));
   CHECK(metrics(folder) == want);
 }
 
@@ -221,10 +223,10 @@ TEST_CASE("mixed temperatures meet the fused kernels' rule; too few rows are ref
   const TemporaryFolder second;
   const Outcome outcome = run_binary(quickstart(second, 1, fused));
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, Contains("uniform temperature"));
+  CHECK_THAT(outcome.err, ContainsSubstring("uniform temperature"));
   const Outcome few = run_binary(quickstart(second, 2, replay));
   CHECK(few.code == 2);
-  CHECK_THAT(few.err, Contains("rows"));
+  CHECK_THAT(few.err, ContainsSubstring("rows"));
 }
 
 TEST_CASE("a Hugging Face folder and a JSONL of one's own train by naming them alone") {
@@ -239,7 +241,7 @@ TEST_CASE("a Hugging Face folder and a JSONL of one's own train by naming them a
       quickstart(folder, 2,
                  {"data.train_files=" + folder.write("mine.jsonl", rows),
                   kA + "model.path=" VERLCPP_TEST_DATA "/qwen2", kA + "rollout.n=16"}));
-  CHECK_THAT(outcome.err, !Contains("random"));
+  CHECK_THAT(outcome.err, !ContainsSubstring("random"));
   double moved = 0;
   for (const json& row : metrics(folder)) moved += row["data"]["actor/grad_norm"].get<double>();
   CHECK(moved > 0);

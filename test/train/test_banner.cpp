@@ -9,7 +9,7 @@
 
 using namespace verlcpp;
 using namespace verlcpp::train;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::configured;
 using test::valid_dynamic_run;
 using test::valid_run;
@@ -35,23 +35,23 @@ std::vector<std::string> warnings(const std::vector<std::string>& more) {
 TEST_CASE("the banner states layout, budget and mini-batch arithmetic in numbers") {
   const std::string text =
       banner_text(configured(valid_run(), {"data.max_token_len_per_gpu=4096"}));
-  CHECK_THAT(text,
-             Contains("world 8 = nnodes 1 x n_gpus_per_node 8 x ranks_per_gpu 1 on cpu; TP 1, "
-                      "PP 1, CP 4, DP 2; DPxCP pool 8"));
-  CHECK_THAT(text, Contains("token budget: 4096 tokens per rank"));
-  CHECK_THAT(text, Contains("x context_parallel_size 4 = 16384 tokens per pack"));
-  CHECK_THAT(text, Contains("static CP, 1 samples each"));
-  CHECK_THAT(text,
-             Contains("8 prompts x n 4 = 32 responses a step; mini-batch 4 prompts x n 4 = 16 "
-                      "responses; 2 mini-batches x 1 epochs = 2 updates a step"));
+  CHECK_THAT(text, ContainsSubstring(
+                       "world 8 = nnodes 1 x n_gpus_per_node 8 x ranks_per_gpu 1 on cpu; TP 1, "
+                       "PP 1, CP 4, DP 2; DPxCP pool 8"));
+  CHECK_THAT(text, ContainsSubstring("token budget: 4096 tokens per rank"));
+  CHECK_THAT(text, ContainsSubstring("x context_parallel_size 4 = 16384 tokens per pack"));
+  CHECK_THAT(text, ContainsSubstring("static CP, 1 samples each"));
+  CHECK_THAT(text, ContainsSubstring(
+                       "8 prompts x n 4 = 32 responses a step; mini-batch 4 prompts x n 4 = 16 "
+                       "responses; 2 mini-batches x 1 epochs = 2 updates a step"));
 }
 
 TEST_CASE("the banner states the dynamic CP limit") {
   const std::string text = banner_text(configured(valid_dynamic_run()));
-  CHECK_THAT(text, Contains("dynamic CP, limit 128 tokens per rank"));
-  CHECK_THAT(text, Contains("longest sequence 128 x 8 = 1024 tokens"));
-  CHECK_THAT(text, Contains("prompt + response can reach 256"));
-  CHECK_THAT(text, !Contains("token budget"));
+  CHECK_THAT(text, ContainsSubstring("dynamic CP, limit 128 tokens per rank"));
+  CHECK_THAT(text, ContainsSubstring("longest sequence 128 x 8 = 1024 tokens"));
+  CHECK_THAT(text, ContainsSubstring("prompt + response can reach 256"));
+  CHECK_THAT(text, !ContainsSubstring("token budget"));
 }
 
 TEST_CASE("warnings about the limit against the per-GPU budget") {
@@ -64,14 +64,16 @@ TEST_CASE("warnings about the limit against the per-GPU budget") {
   SECTION("different") {
     const auto lines = warnings({"data.max_token_len_per_gpu=100"});
     REQUIRE(lines.size() == 1);
-    CHECK_THAT(lines[0], Contains(kLimit + " = 128") &&
-                             Contains("differs from the per-GPU token budget") && Contains("100"));
+    CHECK_THAT(lines[0], ContainsSubstring(kLimit + " = 128") &&
+                             ContainsSubstring("differs from the per-GPU token budget") &&
+                             ContainsSubstring("100"));
   }
   SECTION("the documented mistake: the whole packed budget") {
     const auto lines = warnings({kActor + "ppo_max_token_len_per_gpu=32"});
     REQUIRE(lines.size() == 1);
-    CHECK_THAT(lines[0], Contains("equals the whole packed budget") &&
-                             Contains("the documented mistake") && Contains("set it to 32"));
+    CHECK_THAT(lines[0], ContainsSubstring("equals the whole packed budget") &&
+                             ContainsSubstring("the documented mistake") &&
+                             ContainsSubstring("set it to 32"));
   }
 }
 
@@ -83,9 +85,9 @@ TEST_CASE("the reference's own limit is held against its budget, when it is used
   used.push_back(kActor + "use_kl_loss=True");
   const auto lines = warnings(used);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0], Contains(ref_limit + " = 512") &&
-                           Contains("equals the whole packed budget") &&
-                           Contains("ref.log_prob_max_token_len_per_gpu = 128"));
+  CHECK_THAT(lines[0], ContainsSubstring(ref_limit + " = 512") &&
+                           ContainsSubstring("equals the whole packed budget") &&
+                           ContainsSubstring("ref.log_prob_max_token_len_per_gpu = 128"));
   // One line about the actor says it all when the reference has the same limit.
   CHECK(warnings({"data.max_token_len_per_gpu=100", kActor + "use_kl_loss=True"}).size() == 1);
 }
@@ -149,10 +151,13 @@ TEST_CASE("the dry run lists every rank and both schedules") {
   inputs.prompt_ids = {{1, 2}, {3}, {4}};
   inputs.total_steps = 7;
   const std::string text = dry_run_report(c.config, inputs);
-  CHECK_THAT(text, Contains("rank  dp  cp\n   0   0   0\n") && Contains("   7   1   3\n"));
-  CHECK_THAT(text, Contains("Qwen3ForCausalLM") && Contains("data: 3 prompts, 7 steps"));
+  CHECK_THAT(text, ContainsSubstring("rank  dp  cp\n   0   0   0\n") &&
+                       ContainsSubstring("   7   1   3\n"));
+  CHECK_THAT(
+      text, ContainsSubstring("Qwen3ForCausalLM") && ContainsSubstring("data: 3 prompts, 7 steps"));
   // 16 sequences of 256 on 8 ranks of 128: four at a time, each on a group of two.
-  CHECK_THAT(text, Contains("16 sequences, 4 micro-batches, 4096 tokens") &&
-                       Contains("CP groups 16 of size 2"));
-  CHECK_THAT(text, Contains("the first prompts with responses spread evenly: 16 sequences"));
+  CHECK_THAT(text, ContainsSubstring("16 sequences, 4 micro-batches, 4096 tokens") &&
+                       ContainsSubstring("CP groups 16 of size 2"));
+  CHECK_THAT(text,
+             ContainsSubstring("the first prompts with responses spread evenly: 16 sequences"));
 }

@@ -61,7 +61,8 @@ TEST_CASE("a checkpoint is found, read back and verified") {
   CHECK(state.optimizer_steps == 16);
   CHECK(state.kl_coef == 0.25);
   put(temp.path / "global_step_4/actor/model/huggingface/model.safetensors", "weightz");
-  CHECK_THROWS_WITH(read_checkpoint(saved), Catch::Matchers::Contains("model.safetensors differs"));
+  CHECK_THROWS_WITH(read_checkpoint(saved),
+                    Catch::Matchers::ContainsSubstring("model.safetensors differs"));
   fs::remove(temp.path / "global_step_4/state.json");
   CHECK_THROWS_AS(read_checkpoint(saved), DataError);
 }
@@ -99,9 +100,10 @@ TEST_CASE("a full disk is named, and the previous checkpoint and the tracker sta
       fs::create_symlink("/dev/full", fs::path(aside) / "state.json");
     });
   };
-  CHECK_THROWS_WITH(save_to_full_disk(),
-                    Catch::Matchers::Contains("/.global_step_2.tmp/state.json: cannot write ") &&
-                        Catch::Matchers::EndsWith(" bytes: No space left on device"));
+  CHECK_THROWS_WITH(
+      save_to_full_disk(),
+      Catch::Matchers::ContainsSubstring("/.global_step_2.tmp/state.json: cannot write ") &&
+          Catch::Matchers::EndsWith(" bytes: No space left on device"));
   CHECK(folder.find("auto", {}) == good);
   CHECK(read_checkpoint(good).step == 1);
 }
@@ -151,20 +153,22 @@ TEST_CASE("the manifest has verl's fields and a digest of every file") {
        {R"("schema_version": 2)", R"("framework": "megatron")", R"("role": "actor")",
         R"("arch": "Qwen2ForCausalLM")", R"("global_step": 3)", R"("world_size": 4)",
         R"("path": "model/huggingface")"}) {
-    CHECK_THAT(text, Catch::Matchers::Contains(field));
+    CHECK_THAT(text, Catch::Matchers::ContainsSubstring(field));
   }
-  CHECK_THAT(text, Catch::Matchers::Contains("\"actor/model/huggingface/model.safetensors\": \"" +
-                                             sha256("weights") + "\""));
-  CHECK_THAT(text, Catch::Matchers::Contains("\"state.json\": \"" +
-                                             sha256_of_file(saved + "/state.json") + "\""));
+  CHECK_THAT(
+      text, Catch::Matchers::ContainsSubstring("\"actor/model/huggingface/model.safetensors\": \"" +
+                                               sha256("weights") + "\""));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring(
+                       "\"state.json\": \"" + sha256_of_file(saved + "/state.json") + "\""));
 }
 
 TEST_CASE("a wrong resume path names the key") {
   const CheckpointFolder folder("nowhere");
-  CHECK_THROWS_WITH(folder.find("resume_path", {}),
-                    Catch::Matchers::Contains("trainer.resume_from_path=null must name a folder"));
+  CHECK_THROWS_WITH(
+      folder.find("resume_path", {}),
+      Catch::Matchers::ContainsSubstring("trainer.resume_from_path=null must name a folder"));
   CHECK_THROWS_WITH(folder.find("resume_path", "nowhere/global_step_7"),
-                    Catch::Matchers::Contains("is not a folder called global_step_N"));
+                    Catch::Matchers::ContainsSubstring("is not a folder called global_step_N"));
 }
 
 TEST_CASE("a tracker that is not a number is said, a missing step folder starts from scratch") {
@@ -173,5 +177,6 @@ TEST_CASE("a tracker that is not a number is said, a missing step folder starts 
   put(temp.path / "latest_checkpointed_iteration.txt", "7\n");
   CHECK_FALSE(folder.find("auto", {}).has_value());
   put(temp.path / "latest_checkpointed_iteration.txt", "seven");
-  CHECK_THROWS_WITH(folder.find("auto", {}), Catch::Matchers::Contains("must hold a step number"));
+  CHECK_THROWS_WITH(folder.find("auto", {}),
+                    Catch::Matchers::ContainsSubstring("must hold a step number"));
 }

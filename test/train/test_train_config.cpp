@@ -112,9 +112,9 @@ TEST_CASE("every default binds to a struct field and every field has a default")
 }
 
 TEST_CASE("a wrong type is refused with key, value and origin") {
-  CHECK_THROWS_WITH(
-      configured(valid_run(), {"data.train_batch_size=many"}),
-      Catch::Matchers::Contains("data.train_batch_size") && Catch::Matchers::Contains("many"));
+  CHECK_THROWS_WITH(configured(valid_run(), {"data.train_batch_size=many"}),
+                    Catch::Matchers::ContainsSubstring("data.train_batch_size") &&
+                        Catch::Matchers::ContainsSubstring("many"));
 }
 
 TEST_CASE("dcp settings") {
