@@ -5,6 +5,7 @@ A Catch2 program counts with its own cases, any other test as one. Exits 1 when 
 when nothing ran.
 """
 import json
+import os
 import re
 import sys
 
@@ -31,6 +32,9 @@ def cases(test):
 
 def main():
     passed = failed = 0
+    if not os.path.exists(sys.argv[1]):  # nothing was built
+        print("0 passed, 1 failed")
+        sys.exit(1)
     with open(sys.argv[1], encoding="utf-8") as log:
         for line in log:
             p, f = cases(json.loads(line))
