@@ -9,6 +9,8 @@ folder=${1:-build}
 scripts/setup.sh
 scripts/configure.sh "$folder" "$@"
 status=0
-meson test -C "$folder" --suite "${VERLCPP_SUITE:-cpu}" --print-errorlogs || status=$?
+# Instrumented builds on a busy machine take their time.
+meson test -C "$folder" --suite "${VERLCPP_SUITE:-cpu}" --print-errorlogs \
+  --timeout-multiplier 4 || status=$?
 python3 scripts/count_tests.py "$folder/meson-logs/testlog.json" || status=1
 exit "$status"
