@@ -21,7 +21,7 @@ double Optimizer::step(const model::ParameterBuffer& weights, const model::Param
   backend_.sum_squares(squares, grad.flat());
   const double norm = std::sqrt(download(backend_, squares)[0]);
 
-  if (!std::isfinite(norm)) return norm;  // verl: such a step is skipped
+  if (!std::isfinite(norm)) return norm;  // it would turn every weight into NaN
 
   AdamWOptions adamw{.lr = lr,
                      .beta1 = options_.beta1,

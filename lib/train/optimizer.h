@@ -18,7 +18,7 @@ class Optimizer {
   Optimizer(Backend& backend, const model::ParameterLayout& layout, DType dtype, Options options);
 
   /// One step on gradients that are already summed over the pool. Returns the norm before clipping;
-  /// when it is not finite nothing is changed (verl skips such a step too).
+  /// when it is not finite nothing is changed.
   double step(const model::ParameterBuffer& weights, const model::ParameterBuffer& grad, double lr);
 
   const model::ParameterBuffer& exp_avg() const { return exp_avg_; }
