@@ -58,11 +58,13 @@ class Communicator {
   virtual void abort(const std::string& reason) = 0;
 };
 
-/// One rank's communicators: `cp` (send/recv only) and `grad` (collectives) both span the DPxCP
-/// pool.
+/// One rank's communicators. `cp` (send/recv only) and `grad` (collectives) span its DPxCP pool, in
+/// pool order; `tp` spans the ranks that share its pool coordinate, in TP order; `world` spans all.
 struct RankCommunicators {
   Communicator& cp;
   Communicator& grad;
+  Communicator& tp;
+  Communicator& world;
 };
 
 }  // namespace verlcpp::parallel

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -29,24 +30,61 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
+/// The groups of all ranks. Created before any thread, so that a failure can reach all of them.
+class Groups {
+ public:
+  explicit Groups(const AxisSizes& sizes) : world_(static_cast<int>(sizes.world)) {
+    for (int64_t i = 0; i < sizes.tp * sizes.pp; ++i) {
+      cp_.emplace_back(static_cast<int>(sizes.pool()));
+      grad_.emplace_back(static_cast<int>(sizes.pool()));
+    }
+    for (int64_t i = 0; i < sizes.world / sizes.tp; ++i) {
+      tp_.emplace_back(static_cast<int>(sizes.tp));
+    }
+  }
+
+  void run(const Topology& me,
+           const std::function<void(const Topology&, RankCommunicators)>& body) const {
+    const auto pool = static_cast<size_t>(me.pp_rank() * me.sizes().tp + me.tp_rank());
+    const auto tp_group = static_cast<size_t>(me.rank() / me.sizes().tp);
+    const auto cp = cp_[pool].communicator(static_cast<int>(me.pool_rank()));
+    const auto grad = grad_[pool].communicator(static_cast<int>(me.pool_rank()));
+    const auto tp = tp_[tp_group].communicator(static_cast<int>(me.tp_rank()));
+    const auto world = world_.communicator(static_cast<int>(me.rank()));
+    body(me, {*cp, *grad, *tp, *world});
+  }
+
+  void abort(const std::string& reason) const {
+    world_.abort(reason);
+    for (const auto* groups : {&cp_, &grad_, &tp_}) {
+      for (const ThreadWorld& group : *groups) group.abort(reason);
+    }
+  }
+
+ private:
+  ThreadWorld world_;
+  std::vector<ThreadWorld> cp_, grad_;  // by pp_rank * tp + tp_rank
+  std::vector<ThreadWorld> tp_;         // by rank / tp
+};
+
 }  // namespace
 
-void run_thread_ranks(int size, const std::function<void(int, RankCommunicators)>& body) {
-  const ThreadWorld cp(size), grad(size);
+void run_thread_ranks(const AxisSizes& sizes,
+                      const std::function<void(const Topology&, RankCommunicators)>& body) {
+  std::vector<Topology> topologies;
+  for (int64_t rank = 0; rank < sizes.world; ++rank) topologies.emplace_back(sizes, rank);
+  const Groups groups(sizes);
   FirstFailure failure;
   const auto fail = [&] {
-    if (!failure.set(std::current_exception())) return;
-    cp.abort("another rank failed");
-    grad.abort("another rank failed");
+    if (failure.set(std::current_exception())) groups.abort("another rank failed");
   };
   {
     std::vector<std::jthread> threads;
-    for (int rank = 0; rank < size; ++rank) {
+    for (const Topology& topology : topologies) {
       try {
-        threads.emplace_back([&, rank] {
+        threads.emplace_back([&] {
           try {
-            const auto my_cp = cp.communicator(rank), my_grad = grad.communicator(rank);
-            body(rank, {*my_cp, *my_grad});
+            groups.run(topology, body);
           } catch (...) {
             fail();
           }

@@ -3,11 +3,14 @@
 #include <functional>
 
 #include "parallel/communicator.h"
+#include "parallel/topology.h"
 
 namespace verlcpp::parallel {
 
-/// Runs `body(rank, communicators)` on `size` threads, one per rank, with two communicators over
-/// all of them. Returns when all are done; the first exception aborts the others and is rethrown.
-void run_thread_ranks(int size, const std::function<void(int, RankCommunicators)>& body);
+/// Runs `body(topology, communicators)` on sizes.world threads, one per rank. Returns when all are
+/// done; the first exception aborts the others and is rethrown. ConfigError when the world is not
+/// divisible by the axes.
+void run_thread_ranks(const AxisSizes& sizes,
+                      const std::function<void(const Topology&, RankCommunicators)>& body);
 
 }  // namespace verlcpp::parallel

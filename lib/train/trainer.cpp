@@ -169,7 +169,7 @@ void Trainer::save() {
                     });
     report_->checkpoint_saved(saved, exports ? (fs::path(saved) / kModelFolder).string() : "");
   }
-  engine_.comm.grad.barrier();
+  engine_.comm.world.barrier();
 }
 
 void Trainer::write_optimizer(const std::string& folder) const {
@@ -196,7 +196,7 @@ std::string Trainer::find_checkpoint() const {
     mine = root.find(config_.trainer.resume_mode, config_.trainer.resume_from_path).value_or("");
     if (!mine.empty()) check_resumable(mine, read_checkpoint(mine));
   }
-  const auto all = engine_.comm.grad.all_gather_bytes(std::as_bytes(std::span(mine)));
+  const auto all = engine_.comm.world.all_gather_bytes(std::as_bytes(std::span(mine)));
   return {reinterpret_cast<const char*>(all[0].data()), all[0].size()};
 }
 

@@ -140,7 +140,9 @@ TokenValues no_values(const Documents& documents) {
 RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan, int64_t tp,
                    const Documents& documents, DType dtype) {
   RunResult result{no_values(documents), no_values(documents), {}};
-  parallel::run_thread_ranks(plan.pool, [&](int rank, parallel::RankCommunicators comms) {
+  parallel::run_thread_ranks({.world = plan.pool}, [&](const parallel::Topology& me,
+                                                       parallel::RankCommunicators comms) {
+    const auto rank = static_cast<int>(me.rank());
     cpu::CpuBackend backend;
     const model::ParameterLayout layout(config, 1);
     const model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);

@@ -6,12 +6,14 @@
 
 namespace verlcpp::test {
 
-/// Thread ranks with the communicators as two arguments.
+/// Thread ranks of one pool with its two communicators as arguments.
 inline void run_ranks(
     int size,
     const std::function<void(int, parallel::Communicator&, parallel::Communicator&)>& body) {
-  parallel::run_thread_ranks(
-      size, [&](int rank, parallel::RankCommunicators comm) { body(rank, comm.cp, comm.grad); });
+  parallel::run_thread_ranks({.world = size},
+                             [&](const parallel::Topology& me, parallel::RankCommunicators comm) {
+                               body(static_cast<int>(me.rank()), comm.cp, comm.grad);
+                             });
 }
 
 }  // namespace verlcpp::test

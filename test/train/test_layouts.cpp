@@ -146,45 +146,46 @@ Result updates_of(const TrainConfig& config, DType dtype, int updates, bool shuf
   Result result;
   const auto batch = recorded();
   const model::ModelConfig model_config = tiny_model();
-  const auto world = static_cast<int>(config.world_size());
   const model::ParameterLayout layout(model_config, 24);  // the same padding for every pool
-  parallel::run_thread_ranks(world, [&](int rank, parallel::RankCommunicators comm) {
-    cpu::CpuBackend backend;
-    const parallel::Topology topology(batching_rule(config, Pass::kActorUpdate).sizes, rank);
-    const model::Transformer transformer(backend, model_config, dtype);
-    const Engine engine{
-        backend, transformer, topology, comm,
-        recompute_policy(config.actor_rollout_ref.actor.megatron, model_config.layers)};
-    model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
-    model::ParameterBuffer reference(backend, layout, dtype, MemoryTag::kWeights);
-    model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
-    initialize(backend, weights, 1);
-    initialize(backend, reference, 2);
-    Optimizer optimizer(backend, layout, dtype,
-                        optimizer_options(config.actor_rollout_ref.actor.optim));
-    algo::KlController kl("fixed", config.algorithm.kl_ctrl.kl_coef, 0.1, 1000);
-    Planner planner = make_planner(batching_rule(config, Pass::kActorUpdate));
-    if (shuffle_packing) planner = shuffled(planner);
-    if (rank == 0) planner = observed(std::move(planner), backend, grad, result.gradients);
-    for (int step = 0; step < updates; ++step) {
-      PhaseTimer timer;
-      const StepExperience e =
-          make_experience(engine, weights, &reference, config, batch, kl, timer);
-      ScheduleStats stats;
-      const auto done =
-          update_pass(engine, {weights, grad, optimizer}, e.experience, update_options(config),
-                      planner, step, config.actor_rollout_ref.actor.optim.lr, stats);
-      if (rank != 0) continue;
-      for (const MiniBatchResult& m : done) {
-        result.losses.push_back(m.loss);
-        result.norms.push_back(m.grad_norm);
-        result.clipped += m.sums.clipped;
-      }
-    }
-    if (rank != 0) return;
-    result.gradients.push_back(download(backend, grad.flat()));
-    result.weights = download(backend, weights.flat());
-  });
+  const auto sizes = batching_rule(config, Pass::kActorUpdate).sizes;
+  parallel::run_thread_ranks(
+      sizes, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
+        const int64_t rank = topology.rank();
+        cpu::CpuBackend backend;
+        const model::Transformer transformer(backend, model_config, dtype);
+        const Engine engine{
+            backend, transformer, topology, comm,
+            recompute_policy(config.actor_rollout_ref.actor.megatron, model_config.layers)};
+        model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
+        model::ParameterBuffer reference(backend, layout, dtype, MemoryTag::kWeights);
+        model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
+        initialize(backend, weights, 1);
+        initialize(backend, reference, 2);
+        Optimizer optimizer(backend, layout, dtype,
+                            optimizer_options(config.actor_rollout_ref.actor.optim));
+        algo::KlController kl("fixed", config.algorithm.kl_ctrl.kl_coef, 0.1, 1000);
+        Planner planner = make_planner(batching_rule(config, Pass::kActorUpdate));
+        if (shuffle_packing) planner = shuffled(planner);
+        if (rank == 0) planner = observed(std::move(planner), backend, grad, result.gradients);
+        for (int step = 0; step < updates; ++step) {
+          PhaseTimer timer;
+          const StepExperience e =
+              make_experience(engine, weights, &reference, config, batch, kl, timer);
+          ScheduleStats stats;
+          const auto done =
+              update_pass(engine, {weights, grad, optimizer}, e.experience, update_options(config),
+                          planner, step, config.actor_rollout_ref.actor.optim.lr, stats);
+          if (rank != 0) continue;
+          for (const MiniBatchResult& m : done) {
+            result.losses.push_back(m.loss);
+            result.norms.push_back(m.grad_norm);
+            result.clipped += m.sums.clipped;
+          }
+        }
+        if (rank != 0) return;
+        result.gradients.push_back(download(backend, grad.flat()));
+        result.weights = download(backend, weights.flat());
+      });
   return result;
 }
 
