@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/rank_status.h"
+#include "parallel/stop_agreement.h"
 #include "tensor/tensor.h"
 
 namespace verlcpp::parallel {
@@ -60,11 +62,15 @@ class Communicator {
 
 /// One rank's communicators. `cp` (send/recv only) and `grad` (collectives) span its DPxCP pool, in
 /// pool order; `tp` spans the ranks that share its pool coordinate, in TP order; `world` spans all.
+/// `status` is where the rank says what it does; the stop points agree with all ranks of the world,
+/// and with the ranks of `tp`, on where a stop that was asked for takes place.
 struct RankCommunicators {
   Communicator& cp;
   Communicator& grad;
   Communicator& tp;
   Communicator& world;
+  RankStatus& status;
+  StopPoint world_stop, tp_stop;
 };
 
 }  // namespace verlcpp::parallel

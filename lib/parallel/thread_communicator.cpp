@@ -11,17 +11,55 @@
 
 namespace verlcpp::parallel {
 
+namespace {
+
+/// While it lives, the rank is in a collective.
+class InCollective {
+ public:
+  InCollective(RankStatus* status, const char* group, const char* op) : status_(status) {
+    if (status_ != nullptr) status_->begin_collective(group, op);
+  }
+  ~InCollective() {
+    if (status_ != nullptr) status_->end_collective();
+  }
+  InCollective(const InCollective&) = delete;
+  InCollective& operator=(const InCollective&) = delete;
+
+ private:
+  RankStatus* status_;
+};
+
+/// While it lives, the rank waits for others.
+class Waiting {
+ public:
+  explicit Waiting(RankStatus* status) : status_(status) {
+    if (status_ != nullptr) status_->set_waiting(true);
+  }
+  ~Waiting() {
+    if (status_ != nullptr) status_->set_waiting(false);
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  RankStatus* status_;
+};
+
+}  // namespace
+
 // What the ranks share. Nobody ever touches another rank's tensors: a rank publishes a copy,
 // results that others need lie here too, so a rank may fail and unwind at any time. Between two
 // barriers ranks read `published` and write `reduced` at disjoint places; everything else is
 // guarded by `mutex`.
 struct ThreadWorld::Hub {
-  explicit Hub(int size)
+  Hub(int size, const char* name)
       : size(size),
+        name(name),
         published(static_cast<size_t>(size)),
         mail(static_cast<size_t>(size) * static_cast<size_t>(size)) {}
 
   const int size;
+  const char* const name;
   std::mutex mutex;
   std::condition_variable changed;
   bool aborted = false;
@@ -36,7 +74,7 @@ struct ThreadWorld::Hub {
     if (aborted) throw DeviceError(reason);
   }
 
-  void barrier() {
+  void barrier(RankStatus* status) {
     std::unique_lock lock(mutex);
     throw_if_aborted();
     const uint64_t mine = generation;
@@ -46,15 +84,16 @@ struct ThreadWorld::Hub {
       changed.notify_all();
       return;
     }
+    const Waiting waiting(status);
     changed.wait(lock, [&] { return generation != mine || aborted; });
     if (generation == mine) throw_if_aborted();
   }
 
   /// Publishes a copy of my bytes and waits until everybody's are there. A collective ends with a
   /// barrier, so nobody still reads the previous one's.
-  void publish(int rank, std::span<const std::byte> bytes) {
+  void publish(int rank, std::span<const std::byte> bytes, RankStatus* status) {
     published[static_cast<size_t>(rank)].assign(bytes.begin(), bytes.end());
-    barrier();
+    barrier(status);
   }
 
   void post(int source, int destination, std::vector<std::byte> bytes) {
@@ -64,10 +103,13 @@ struct ThreadWorld::Hub {
     changed.notify_all();
   }
 
-  std::vector<std::byte> take(int source, int destination) {
+  std::vector<std::byte> take(int source, int destination, RankStatus* status) {
     std::unique_lock lock(mutex);
     auto& box = mail[static_cast<size_t>(source * size + destination)];
-    changed.wait(lock, [&] { return aborted || !box.empty(); });
+    if (box.empty() && !aborted) {
+      const Waiting waiting(status);
+      changed.wait(lock, [&] { return aborted || !box.empty(); });
+    }
     throw_if_aborted();
     std::vector<std::byte> bytes = std::move(box.front());
     box.pop_front();
@@ -129,18 +171,19 @@ void with_type(DType dtype, Body body) {
 
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<ThreadWorld::Hub> hub, int rank)
-      : hub_(std::move(hub)), rank_(rank) {}
+  ThreadCommunicator(std::shared_ptr<ThreadWorld::Hub> hub, int rank, RankStatus* status)
+      : hub_(std::move(hub)), rank_(rank), status_(status) {}
 
   int rank() const override { return rank_; }
   int size() const override { return hub_->size; }
 
   // Every rank reduces one slice for all.
   Work all_reduce(const Tensor& x, ReduceOp op) override {
+    const InCollective here(status_, hub_->name, "all_reduce");
     const auto bytes = bytes_of(x);
-    hub_->publish(rank_, bytes);
+    hub_->publish(rank_, bytes, status_);
     if (rank_ == 0) hub_->reduced.resize(bytes.size());
-    hub_->barrier();
+    hub_->barrier(status_);
     with_type(x.dtype(), [&]<class T>(T) {
       const auto n = static_cast<size_t>(x.numel()), parts = static_cast<size_t>(size());
       const size_t first = n * static_cast<size_t>(rank_) / parts;
@@ -148,55 +191,60 @@ class ThreadCommunicator final : public Communicator {
       const std::vector<T> mine = reduce_range<T>(hub_->published, op, first, count);
       std::copy(mine.begin(), mine.end(), reinterpret_cast<T*>(hub_->reduced.data()) + first);
     });
-    hub_->barrier();
+    hub_->barrier(status_);
     std::copy(hub_->reduced.begin(), hub_->reduced.end(), bytes.begin());
-    hub_->barrier();
+    hub_->barrier(status_);
     return {};
   }
 
   Work reduce_scatter(const Tensor& out, const Tensor& in) override {
+    const InCollective here(status_, hub_->name, "reduce_scatter");
     expects(in.numel() == out.numel() * size(), "reduce_scatter sizes do not match");
-    hub_->publish(rank_, bytes_of(in));
+    hub_->publish(rank_, bytes_of(in), status_);
     with_type(in.dtype(), [&]<class T>(T) {
       const auto count = static_cast<size_t>(out.numel());
       const std::vector<T> mine = reduce_range<T>(hub_->published, ReduceOp::kSum,
                                                   count * static_cast<size_t>(rank_), count);
       std::copy(mine.begin(), mine.end(), out.as<T>());
     });
-    hub_->barrier();
+    hub_->barrier(status_);
     return {};
   }
 
   Work all_gather(const Tensor& out, const Tensor& in) override {
+    const InCollective here(status_, hub_->name, "all_gather");
     expects(out.numel() == in.numel() * size(), "all_gather sizes do not match");
-    hub_->publish(rank_, bytes_of(in));
+    hub_->publish(rank_, bytes_of(in), status_);
     std::byte* to = out.data();
     for (const auto& from : hub_->published) {
       if (!from.empty() && from.data() != to) std::memmove(to, from.data(), from.size());
       to += from.size();
     }
-    hub_->barrier();
+    hub_->barrier(status_);
     return {};
   }
 
   Work broadcast(const Tensor& x, int root) override {
-    hub_->publish(rank_, bytes_of(x));
+    const InCollective here(status_, hub_->name, "broadcast");
+    hub_->publish(rank_, bytes_of(x), status_);
     const auto& from = hub_->published.at(static_cast<size_t>(root));
     if (rank_ != root && !from.empty()) std::memcpy(x.data(), from.data(), from.size());
-    hub_->barrier();
+    hub_->barrier(status_);
     return {};
   }
 
   // Sends are buffered at once; receives are taken when waited for.
   Work exchange(std::span<const Transfer> sends, std::span<const Transfer> receives) override {
+    const InCollective here(status_, hub_->name, "exchange");
     for (const Transfer& send : sends) {
       const auto bytes = bytes_of(send.tensor);
       hub_->post(rank_, send.peer, {bytes.begin(), bytes.end()});
     }
-    return Work([hub = hub_, rank = rank_,
+    return Work([hub = hub_, rank = rank_, status = status_,
                  wanted = std::vector<Transfer>(receives.begin(), receives.end())] {
+      const InCollective waited(status, hub->name, "exchange");
       for (const Transfer& receive : wanted) {
-        const std::vector<std::byte> bytes = hub->take(receive.peer, rank);
+        const std::vector<std::byte> bytes = hub->take(receive.peer, rank, status);
         expects(bytes.size() == static_cast<size_t>(receive.tensor.bytes()),
                 "a message has another size than its receiver expects");
         std::copy(bytes.begin(), bytes.end(), receive.tensor.data());
@@ -205,31 +253,36 @@ class ThreadCommunicator final : public Communicator {
   }
 
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> mine) override {
-    hub_->publish(rank_, mine);
+    const InCollective here(status_, hub_->name, "all_gather_bytes");
+    hub_->publish(rank_, mine, status_);
     std::vector<std::vector<std::byte>> all = hub_->published;
-    hub_->barrier();
+    hub_->barrier(status_);
     return all;
   }
 
-  void barrier() override { hub_->barrier(); }
+  void barrier() override {
+    const InCollective here(status_, hub_->name, "barrier");
+    hub_->barrier(status_);
+  }
   void abort(const std::string& reason) override { hub_->abort(reason); }
 
  private:
   std::shared_ptr<ThreadWorld::Hub> hub_;
   int rank_;
+  RankStatus* status_;
 };
 
 }  // namespace
 
-ThreadWorld::ThreadWorld(int size) {
+ThreadWorld::ThreadWorld(int size, const char* name) {
   expects(size >= 1, "a group needs at least one rank");
-  hub_ = std::make_shared<Hub>(size);
+  hub_ = std::make_shared<Hub>(size, name);
 }
 ThreadWorld::~ThreadWorld() = default;
 
-std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) const {
+std::unique_ptr<Communicator> ThreadWorld::communicator(int rank, RankStatus* status) const {
   expects(rank >= 0 && rank < hub_->size, "rank outside of the group");
-  return std::make_unique<ThreadCommunicator>(hub_, rank);
+  return std::make_unique<ThreadCommunicator>(hub_, rank, status);
 }
 
 void ThreadWorld::abort(const std::string& reason) const { hub_->abort(reason); }

@@ -11,10 +11,12 @@ namespace verlcpp::parallel {
 /// real multi-rank runs without a device: every layout is a unit test.
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int size);
+  /// `name` is a literal, the group's name in messages.
+  explicit ThreadWorld(int size, const char* name = "group");
   ~ThreadWorld();
-  /// The communicator of one rank; to be used by one thread. It keeps the group's state alive.
-  std::unique_ptr<Communicator> communicator(int rank) const;
+  /// The communicator of one rank; to be used by one thread. It keeps the group's state alive, and
+  /// tells `status` (may be null; outlives it and its Works) which collective the rank is in.
+  std::unique_ptr<Communicator> communicator(int rank, RankStatus* status = nullptr) const;
   /// Wakes every waiting rank with DeviceError(reason). Callable from any thread.
   void abort(const std::string& reason) const;
 
