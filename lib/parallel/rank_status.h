@@ -21,12 +21,12 @@ class RankStatus {
   /// What the watchdog sees.
   struct Snapshot {
     const char* phase = "start";
-    std::optional<int64_t> micro_batch;
-    std::string collective;  // "grad.all_reduce", the one under way or the last; "" for none yet
-    bool in_collective = false;  // it is under way
-    bool waiting = false;        // ... and waits for other ranks
-    bool ended = false;          // its body has returned or thrown
-    Clock::time_point last_sign;
+    std::optional<int64_t> micro_batch = {};
+    std::string collective = {};  // "grad.all_reduce", under way or the last; "": none yet
+    bool in_collective = false;   // it is under way
+    bool waiting = false;         // ... and waits for other ranks
+    bool ended = false;           // its body has returned or thrown
+    Clock::time_point last_sign = {};
   };
 
   /// The rank enters a phase ("gen", "update_actor", "save_checkpoint"); no micro-batch yet. This
