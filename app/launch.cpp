@@ -60,17 +60,20 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
   const train::BatchingRule rule = train::batching_rule(config, train::Pass::kActorUpdate);
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   bool stopped = false;  // written by rank 0 alone
-  parallel::run_thread_ranks(rule.sizes, [&](const parallel::Topology& topology,
-                                             parallel::RankCommunicators comm) {
-    const auto rank = static_cast<int>(topology.rank());
-    const auto backend = make_backend(config, rank);
-    const model::Transformer transformer(*backend, inputs.model, dtype);
-    const train::Engine engine{
-        *backend, transformer, topology, comm,
-        train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
-    train::Trainer trainer(engine, config, inputs, rank == 0 ? &report : nullptr, stop_requested);
-    if (!trainer.run() && rank == 0) stopped = true;
-  });
+  parallel::run_thread_ranks(
+      rule.sizes,
+      [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
+        const auto rank = static_cast<int>(topology.rank());
+        const auto backend = make_backend(config, rank);
+        const model::Transformer transformer(*backend, inputs.model, dtype);
+        const train::Engine engine{
+            *backend, transformer, topology, comm,
+            train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
+        train::Trainer trainer(engine, config, inputs, rank == 0 ? &report : nullptr,
+                               stop_requested);
+        if (!trainer.run() && rank == 0) stopped = true;
+      },
+      {.stop = &stop_requested});
   report.finish(stopped);
   return stopped ? kStoppedBySignal : 0;
 }

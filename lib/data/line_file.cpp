@@ -73,12 +73,30 @@ LineWriter::~LineWriter() { ::close(file_); }
 
 void LineWriter::write(std::string_view text) {
   expects(text.ends_with('\n'), "LineWriter::write takes whole lines");
+  const std::string what = "cannot write " + std::to_string(text.size()) + " bytes";
+  const off_t size = ::lseek(file_, 0, SEEK_END);
   while (!text.empty()) {
     const ssize_t done = ::write(file_, text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail(path_, "cannot write " + std::to_string(text.size()) + " bytes");
+    if (done < 0) {
+      const int reason = errno;
+      const bool cut = size >= 0 && ::ftruncate(file_, size) == 0;
+      errno = reason;
+      fail(path_, cut ? what : what + " (a torn line is left)");
+    }
     text.remove_prefix(static_cast<size_t>(done));
   }
+}
+
+void LineWriter::sync() {
+  if (::fsync(file_) != 0) fail(path_, "cannot sync");
+  const fs::path folder = fs::path(path_).parent_path();
+  const int names = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = names >= 0 && ::fsync(names) == 0;
+  const int reason = errno;
+  if (names >= 0) ::close(names);
+  errno = reason;
+  if (!synced) fail(path_, "cannot sync its folder");
 }
 
 }  // namespace verlcpp::data

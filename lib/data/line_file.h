@@ -33,8 +33,10 @@ class LineWriter {
   ~LineWriter();
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
-  /// One write; `text` ends with a line feed.
+  /// One write; `text` ends with a line feed. What does not fit is cut back at once.
   void write(std::string_view text);
+  /// Brings all lines to the disk.
+  void sync();
   const std::string& path() const { return path_; }
 
  private:

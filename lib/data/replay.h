@@ -50,6 +50,8 @@ class ReplayWriter {
   ReplayWriter(const std::string& path, int64_t keep_rows);
   /// One row a trajectory, all in one write; numbers read back to the same doubles.
   void write_step(std::span<const Trajectory> trajectories);
+  /// Brings all rows to the disk.
+  void sync() { file_.sync(); }
 
  private:
   LineWriter file_;

@@ -39,14 +39,7 @@ void SyncedFile::write(std::span<const std::byte> bytes) {
 void SyncedFile::close() {
   if (::fsync(file_) != 0) fail();
   if (::close(std::exchange(file_, -1)) != 0) fail();
-  const auto parent = std::filesystem::path(path_).parent_path();
-  const int folder = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_CLOEXEC);
-  if (folder < 0) fail();
-  const bool synced = ::fsync(folder) == 0;
-  const int reason = errno;
-  ::close(folder);
-  errno = reason;
-  if (!synced) fail();
+  sync_folder(std::filesystem::path(path_).parent_path().string());
 }
 
 void write_synced(const std::string& path, const std::string& text) {
@@ -55,4 +48,13 @@ void write_synced(const std::string& path, const std::string& text) {
   file.close();
 }
 
+void sync_folder(const std::string& folder) {
+  const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = file >= 0 && ::fsync(file) == 0;
+  const int reason = errno;
+  if (file >= 0) ::close(file);
+  if (!synced) throw DeviceError(folder + ": cannot sync the folder: " + std::strerror(reason));
+}
+
 }  // namespace verlcpp::model
+

@@ -30,4 +30,8 @@ class SyncedFile {
 /// The whole of `text` as a file, synced.
 void write_synced(const std::string& path, const std::string& text);
 
+/// Brings the names in a folder ("" is the working folder) to the disk. DeviceError names the
+/// folder.
+void sync_folder(const std::string& folder);
+
 }  // namespace verlcpp::model

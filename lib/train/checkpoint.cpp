@@ -1,32 +1,27 @@
 #include "train/checkpoint.h"
 
-#include <fcntl.h>
-#include <openssl/evp.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "model/synced_file.h"
+#include "train/digest.h"
 
 namespace verlcpp::train {
 
 namespace fs = std::filesystem;
-using nlohmann::ordered_json;
 
 namespace {
 
-constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
-constexpr const char* kManifest = "actor/ckpt_contents.json";
 constexpr const char* kPrefix = "global_step_";
+constexpr const char* kProbe = ".write_test";
 
 /// N of "global_step_N", or nothing.
 std::optional<int64_t> step_of(const std::string& name) {
@@ -38,24 +33,11 @@ std::optional<int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// Brings a file or folder as it is to the disk.
-void sync_path(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY);
-  const bool good = fd >= 0 && ::fsync(fd) == 0;
-  const int reason = errno;
-  if (fd >= 0) ::close(fd);
-  if (!good) throw DeviceError("checkpoint " + path.string() + ": " + std::strerror(reason));
-}
-
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text << std::flush;
-  if (!out) {
-    throw DeviceError("checkpoint " + path.string() + ": cannot write " +
-                      std::to_string(text.size()) + " bytes: " + std::strerror(errno));
-  }
-  out.close();
-  sync_path(path);
+/// Of a save that did not end: a folder aside, one being removed, a tracker or a probe.
+bool is_leftover(const std::string& name) {
+  if (name == std::string(kTracker) + ".tmp" || name == kProbe) return true;
+  return name.starts_with(std::string(".") + kPrefix) &&
+         (name.ends_with(".tmp") || name.ends_with(".old"));
 }
 
 std::string read_text(const fs::path& path) {
@@ -71,124 +53,47 @@ nlohmann::json read_object(const std::string& folder, const char* name) {
   return json;
 }
 
-std::vector<fs::path> files_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), folder));
-  }
-  std::sort(files.begin(), files.end());
-  return files;
+/// The folder as one without a trailing slash.
+fs::path without_slash(const std::string& path) {
+  const fs::path folder(path);
+  return folder.filename().empty() ? folder.parent_path() : folder;
 }
 
-/// Every file and folder below `folder`, then the folder: without its folders a file is not safe.
-void sync_tree(const fs::path& folder) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() || entry.is_directory()) sync_path(entry.path());
-  }
-  sync_path(folder);
+bool same_folder(const fs::path& a, const fs::path& b) {
+  std::error_code failed;
+  return fs::equivalent(a, b, failed) && !failed;
 }
 
-/// Puts `aside` in the place of `target`. A `target` saved before is exchanged in one step, so that
-/// the name the tracker holds never dangles, and removed afterwards.
-void move_into_place(const fs::path& aside, const fs::path& target) {
-  if (!fs::exists(target)) return fs::rename(aside, target);
-  const int exchanged =
-      ::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE);
-  if (exchanged == 0) {
-    fs::remove_all(aside);
-    return;
+std::string find_by_path(const std::optional<std::string>& path) {
+  if (!path || path->find(kPrefix) == std::string::npos) {
+    throw ConfigError("trainer.resume_from_path=" + path.value_or("null") +
+                      " must name a folder called global_step_N when trainer.resume_mode="
+                      "resume_path");
   }
-  if (errno != EINVAL && errno != ENOSYS) {
-    throw DeviceError("checkpoint " + target.string() +
-                      " cannot be replaced: " + std::strerror(errno));
+  const fs::path folder = without_slash(*path);
+  if (!step_of_folder(folder.string()) || !fs::is_directory(folder)) {
+    throw ConfigError("trainer.resume_from_path=" + *path +
+                      " is not a folder called global_step_N");
   }
-  fs::remove_all(target);  // a file system that cannot exchange
-  fs::rename(aside, target);
+  return folder.string();
 }
-
-/// verl's manifest fields, and a digest of every file written so far.
-ordered_json manifest_json(const fs::path& folder, const CheckpointState& state,
-                           const CheckpointManifest& manifest) {
-  ordered_json contents, digests;
-  if (fs::exists(folder / "actor/model/huggingface")) {
-    contents["model"] = {{"path", "model/huggingface"}, {"format", "huggingface"}};
-    contents["hf_config"] = {{"path", "model/huggingface"}, {"format", "huggingface"}};
-  }
-  if (fs::exists(folder / "actor/optimizer/dist_ckpt")) {
-    contents["optimizer"] = {{"path", "optimizer/dist_ckpt"}, {"format", "safetensors"}};
-  }
-  for (const fs::path& file : files_below(folder)) {
-    digests[file.string()] = sha256_of_file((folder / file).string());
-  }
-  return {{"schema_version", 2},
-          {"framework", "megatron"},
-          {"role", "actor"},
-          {"arch", manifest.architecture},
-          {"global_step", state.step},
-          {"world_size", manifest.world_size},
-          {"save_contents", manifest.save_contents},
-          {"contents", contents},
-          {"sha256", digests}};
-}
-
-void remove_older(const fs::path& root, int64_t newest, int64_t keep) {
-  std::vector<int64_t> steps;
-  for (const auto& entry : fs::directory_iterator(root)) {
-    const auto step = step_of(entry.path().filename().string());
-    if (step && *step <= newest) steps.push_back(*step);
-  }
-  std::sort(steps.rbegin(), steps.rend());
-  for (size_t i = static_cast<size_t>(std::max<int64_t>(keep, 1)); i < steps.size(); ++i) {
-    const fs::path old = root / (kPrefix + std::to_string(steps[i]));
-    std::error_code failed;  // the new checkpoint is good: no reason to stop a run
-    fs::remove_all(old, failed);
-    if (failed)
-      log::warning("checkpoint " + old.string() + " cannot be removed: " + failed.message());
-  }
-}
-
-/// An OpenSSL digest under construction.
-class Digest {
- public:
-  Digest() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    expects(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "SHA-256 starts");
-  }
-  void update(const char* bytes, size_t n) {
-    expects(EVP_DigestUpdate(context_.get(), bytes, n) == 1, "SHA-256 takes bytes");
-  }
-  std::string hex() {
-    std::array<unsigned char, 32> value{};
-    expects(EVP_DigestFinal_ex(context_.get(), value.data(), nullptr) == 1, "SHA-256 ends");
-    std::string text;
-    for (unsigned char byte : value) {
-      text += "0123456789abcdef"[byte >> 4];
-      text += "0123456789abcdef"[byte & 15];
-    }
-    return text;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 }  // namespace
 
-std::string sha256(const std::string& bytes) {
-  Digest digest;
-  digest.update(bytes.data(), bytes.size());
-  return digest.hex();
+std::optional<int64_t> step_of_folder(const std::string& path) {
+  return step_of(without_slash(path).filename().string());
 }
 
-std::string sha256_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw DataError("checkpoint file " + path + " cannot be read");
-  Digest digest;
-  std::vector<char> block(1 << 20);
-  while (in) {
-    in.read(block.data(), static_cast<std::streamsize>(block.size()));
-    digest.update(block.data(), static_cast<size_t>(in.gcount()));
-  }
-  return digest.hex();
+std::string CheckpointFolder::final_folder(int64_t step) const {
+  return (fs::path(root_) / (kPrefix + std::to_string(step))).string();
+}
+
+std::string CheckpointFolder::aside_folder(int64_t step) const {
+  return (fs::path(root_) / ("." + (kPrefix + std::to_string(step)) + ".tmp")).string();
+}
+
+std::string CheckpointFolder::old_folder(int64_t step) const {
+  return (fs::path(root_) / ("." + (kPrefix + std::to_string(step)) + ".old")).string();
 }
 
 std::vector<std::string> CheckpointFolder::remove_leftovers() const {
@@ -197,8 +102,9 @@ std::vector<std::string> CheckpointFolder::remove_leftovers() const {
   try {
     for (const auto& entry : fs::directory_iterator(root_)) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with(".global_step_") && name.ends_with(".tmp")) removed.push_back(name);
+      if (is_leftover(name)) removed.push_back(name);
     }
+    std::sort(removed.begin(), removed.end());
     for (const std::string& name : removed) fs::remove_all(fs::path(root_) / name);
   } catch (const fs::filesystem_error& e) {
     throw DeviceError("checkpoint folder " + root_ + " cannot be cleaned: " + e.what());
@@ -206,98 +112,137 @@ std::vector<std::string> CheckpointFolder::remove_leftovers() const {
   return removed;
 }
 
-std::optional<std::string> CheckpointFolder::find(
-    const std::string& resume_mode, const std::optional<std::string>& resume_from_path) const {
-  if (resume_mode == "disable") return {};
-  if (resume_mode == "resume_path") {
-    if (!resume_from_path || resume_from_path->find(kPrefix) == std::string::npos) {
-      throw ConfigError("trainer.resume_from_path=" + resume_from_path.value_or("null") +
-                        " must name a folder called global_step_N when trainer.resume_mode="
-                        "resume_path");
-    }
-    fs::path path(*resume_from_path);
-    if (path.filename().empty()) path = path.parent_path();
-    if (!step_of(path.filename().string()) || !fs::is_directory(path)) {
-      throw ConfigError("trainer.resume_from_path=" + *resume_from_path +
-                        " is not a folder called global_step_N");
-    }
-    return path.string();
-  }
+void CheckpointFolder::check_writable() const {
+  std::error_code failed;
+  fs::create_directories(root_, failed);
+  const fs::path probe = fs::path(root_) / kProbe;
+  const bool good = !failed && std::ofstream(probe).put('x').flush().good();
+  const int reason = errno;
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  if (good) return;
+  throw DeviceError("trainer.default_local_dir=" + root_ + " cannot be written: " +
+                    (failed ? failed.message() : std::string(std::strerror(reason))));
+}
+
+std::optional<int64_t> CheckpointFolder::tracked() const {
   const fs::path tracker = fs::path(root_) / kTracker;
   if (!fs::exists(tracker)) return {};
   std::string text = read_text(tracker);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
-  const fs::path folder = fs::path(root_) / (kPrefix + text);
-  if (!step_of(kPrefix + text)) {
-    throw DataError("checkpoint file " + tracker.string() + " must hold a step number, got '" +
-                    text + "'");
+  if (const auto step = step_of(kPrefix + text)) return step;
+  throw DataError("checkpoint file " + tracker.string() + " must hold a step number, got '" + text +
+                  "'");
+}
+
+/// Steps of the folders that were published whole, ascending.
+std::vector<int64_t> CheckpointFolder::complete_steps() const {
+  std::vector<int64_t> steps;
+  if (!fs::is_directory(root_)) return steps;
+  for (const auto& entry : fs::directory_iterator(root_)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step && fs::exists(entry.path() / kManifest)) steps.push_back(*step);
   }
-  if (!fs::is_directory(folder)) {
-    log::warning("checkpoint " + folder.string() + " named by " + tracker.string() +
-                 " is not there; starting from scratch");
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::optional<std::string> CheckpointFolder::find(
+    const std::string& resume_mode, const std::optional<std::string>& resume_from_path) const {
+  if (resume_mode == "disable") return {};
+  if (resume_mode == "resume_path") return find_by_path(resume_from_path);
+  const std::string tracker = (fs::path(root_) / kTracker).string();
+  const auto step = tracked();
+  std::vector<int64_t> complete = complete_steps();
+  if (!step) {
+    if (complete.empty()) return {};
+    log::warning(root_ + " holds " + fs::path(final_folder(complete.back())).filename().string() +
+                 " but no " + kTracker +
+                 ": starting from scratch; trainer.resume_mode=resume_path goes on from it");
     return {};
   }
-  return folder.string();
-}
-
-void CheckpointFolder::check_writable() const {
-  std::error_code failed;
-  fs::create_directories(root_, failed);
-  const fs::path probe = fs::path(root_) / ".write_test";
-  if (!failed && std::ofstream(probe).put('x').flush()) {
-    fs::remove(probe, failed);
-    return;
+  if (fs::is_directory(final_folder(*step))) return final_folder(*step);
+  const std::string gone =
+      "checkpoint " + final_folder(*step) + ", which " + tracker + " names, is not there; ";
+  std::erase_if(complete, [&](int64_t other) { return other > *step; });
+  if (complete.empty()) {
+    log::warning(gone + "no earlier one either: starting from scratch");
+    return {};
   }
-  throw DeviceError("trainer.default_local_dir=" + root_ + " cannot be written: " +
-                    (failed ? failed.message() : std::string(std::strerror(errno))));
+  log::warning(gone + "going on from the newest one before it, step " +
+               std::to_string(complete.back()));
+  return final_folder(complete.back());
 }
 
-std::string CheckpointFolder::save(const CheckpointState& state, const CheckpointManifest& manifest,
-                                   const std::optional<int64_t>& max_to_keep,
-                                   const std::function<void(const std::string&)>& write) const {
-  const fs::path root(root_),
-      aside = root / (".global_step_" + std::to_string(state.step) + ".tmp");
-  const fs::path target = root / (kPrefix + std::to_string(state.step));
+std::string CheckpointFolder::continue_from(const std::optional<std::string>& resumed) const {
+  std::optional<int64_t> wanted;
+  if (resumed && same_folder(without_slash(*resumed).parent_path(), root_)) {
+    wanted = step_of_folder(*resumed);
+  }
+  const fs::path tracker = fs::path(root_) / kTracker;
+  if (!fs::exists(tracker)) return "";  // a run that was given up stays so
+  const std::string before = read_text(tracker);
+  if (wanted && before == std::to_string(*wanted)) return "";
+  const std::string run = "trainer.default_local_dir=" + root_ + " held a run saved up to step " +
+                          before + "; its folders stay until this run saves the same steps, and " +
+                          "resume_mode=auto now goes on from ";
   try {
-    fs::remove_all(aside);
-    fs::create_directories(aside / "actor");
-    write(aside.string());
-    const ordered_json json{{"step", state.step},
-                            {"optimizer_steps", state.optimizer_steps},
-                            {"kl_coef", state.kl_coef},
-                            {"data_order", state.data_order},
-                            {"model_digest", state.model_digest},
-                            {"config_digest", state.config_digest}};
-    write_text(aside / "state.json", json.dump(1) + "\n");
-    write_text(aside / kManifest, manifest_json(aside, state, manifest).dump(1) + "\n");
-    sync_tree(aside);
-    move_into_place(aside, target);
-    sync_path(root);
-    write_text(root / (std::string(kTracker) + ".tmp"), std::to_string(state.step));
-    fs::rename(root / (std::string(kTracker) + ".tmp"), root / kTracker);
-    sync_path(root);
-    if (max_to_keep && *max_to_keep > 0) remove_older(root, state.step, *max_to_keep);
+    if (wanted) {
+      const std::string aside = tracker.string() + ".tmp";
+      model::write_synced(aside, std::to_string(*wanted));
+      fs::rename(aside, tracker);
+    } else {
+      fs::remove(tracker);
+    }
+    model::sync_folder(root_);
   } catch (const fs::filesystem_error& e) {
-    throw DeviceError("checkpoint " + target.string() + " cannot be saved: " + e.what());
+    throw DeviceError("checkpoint file " + tracker.string() + " cannot be changed: " + e.what());
   }
-  return target.string();
+  return run + (wanted ? "step " + std::to_string(*wanted) : "this run's first save");
+}
+
+void CheckpointFolder::remove_older(int64_t step, int64_t keep) const {
+  std::vector<int64_t> run{step};  // newest first
+  try {
+    while (const auto previous = read_state(final_folder(run.back())).previous) {
+      if (*previous >= run.back() || !fs::is_directory(final_folder(*previous))) break;
+      run.push_back(*previous);
+    }
+  } catch (const DataError&) {
+    // Its last folder is not one of ours any more; what lies before it is nobody's to remove.
+  }
+  // Oldest first, and away under another name first: a kill leaves no half checkpoint, no gap.
+  while (static_cast<int64_t>(run.size()) > std::max<int64_t>(keep, 1)) {
+    const fs::path folder = final_folder(run.back()), old = old_folder(run.back());
+    std::error_code failed;  // the new checkpoint is good: no reason to stop a run
+    fs::rename(folder, old, failed);
+    if (!failed) fs::remove_all(old, failed);
+    if (failed) {
+      log::warning("checkpoint " + folder.string() + " cannot be removed: " + failed.message());
+    }
+    run.pop_back();
+  }
 }
 
 CheckpointState read_state(const std::string& folder) {
-  const nlohmann::json json = read_object(folder, "state.json");
+  const nlohmann::json json = read_object(folder, kStateFile);
   try {
-    return {.step = json.at("step").get<int64_t>(),
-            .optimizer_steps = json.at("optimizer_steps").get<int64_t>(),
-            .kl_coef = json.at("kl_coef").get<double>(),
-            .data_order = json.at("data_order").get<std::string>(),
-            .model_digest = json.at("model_digest").get<std::string>(),
-            .config_digest = json.at("config_digest").get<std::string>()};
+    CheckpointState state{.step = json.at("step").get<int64_t>(),
+                          .optimizer_steps = json.at("optimizer_steps").get<int64_t>(),
+                          .kl_coef = json.at("kl_coef").get<double>(),
+                          .previous = {},
+                          .data_order = json.at("data_order").get<std::string>(),
+                          .model_digest = json.at("model_digest").get<std::string>(),
+                          .config_digest = json.at("config_digest").get<std::string>()};
+    const nlohmann::json previous = json.value("previous_step", nlohmann::json());
+    if (!previous.is_null()) state.previous = previous.get<int64_t>();
+    return state;
   } catch (const nlohmann::json::exception& e) {
     throw DataError("checkpoint " + folder + ": state.json is incomplete: " + e.what());
   }
 }
 
-CheckpointState read_checkpoint(const std::string& folder) {
+CheckpointState read_checkpoint(const std::string& folder, const std::function<void()>& beat) {
   const nlohmann::json manifest = read_object(folder, kManifest);
   if (manifest.value("schema_version", nlohmann::json()) != 2 ||
       !manifest.value("sha256", nlohmann::json()).is_object()) {
@@ -307,7 +252,7 @@ CheckpointState read_checkpoint(const std::string& folder) {
   }
   for (const auto& [name, digest] : manifest["sha256"].items()) {
     const std::string path = (fs::path(folder) / name).string();
-    if (digest == nlohmann::json(sha256_of_file(path))) continue;
+    if (digest == nlohmann::json(sha256_of_file(path, beat))) continue;
     throw DataError("checkpoint file " + path +
                     " differs from the SHA-256 in its manifest; resume from another global_step_N "
                     "with trainer.resume_mode=resume_path, or remove the folder");

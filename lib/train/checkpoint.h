@@ -8,32 +8,37 @@
 
 namespace verlcpp::train {
 
+constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
+constexpr const char* kManifest = "actor/ckpt_contents.json";
+constexpr const char* kStateFile = "state.json";
+
 /// What a run needs besides tensors to continue as if it had not stopped (state.json).
 struct CheckpointState {
-  int64_t step = 0;             // finished steps; the data position follows from it
-  int64_t optimizer_steps = 0;  // for AdamW's bias correction
-  double kl_coef = 0;           // of the KL controller
-  std::string data_order;       // what the order of samples follows from, as text
-  std::string model_digest;     // SHA-256 of the model's config.json
-  std::string config_digest;    // SHA-256 of the resolved configuration (config.yaml)
-};
-
-/// What the manifest (actor/ckpt_contents.json, verl's schema 2) says of the checkpoint.
-struct CheckpointManifest {
-  std::string architecture;
-  int64_t world_size = 1;
-  std::vector<std::string> save_contents;
+  int64_t step = 0;                 // finished steps; the data position follows from it
+  int64_t optimizer_steps = 0;      // for AdamW's bias correction
+  double kl_coef = 0;               // of the KL controller
+  std::optional<int64_t> previous;  // step of the run's checkpoint before this one, same folder
+  std::string data_order;           // what the order of samples follows from, as text
+  std::string model_digest;         // SHA-256 of the model's config.json
+  std::string config_digest;        // SHA-256 of the resolved configuration (config.yaml)
 };
 
 /// A run's checkpoint folder (trainer.default_local_dir) in verl's layout:
-///   latest_checkpointed_iteration.txt
-///   global_step_N/state.json
+///   latest_checkpointed_iteration.txt                      the tracker: N
+///   global_step_N/state.json, config.yaml
 ///   global_step_N/actor/ckpt_contents.json, model/huggingface/, optimizer/dist_ckpt/
-/// A checkpoint is written aside, synced and renamed; the tracker file is last; older ones are
-/// deleted only afterwards. DeviceError names the path; the previous checkpoint stays valid.
+///   .global_step_N.tmp, .global_step_N.old                 being written, being removed
+/// CheckpointDraft writes it. Pure where it says so; the rest throws DeviceError naming the path
+/// when the folder cannot be read or written.
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::string root) : root_(std::move(root)) {}
+
+  /// Pure functions of the folder's name and the step.
+  const std::string& root() const { return root_; }
+  std::string final_folder(int64_t step) const;
+  std::string aside_folder(int64_t step) const;
+  std::string old_folder(int64_t step) const;
 
   /// Removes what an interrupted save left behind; returns the removed names.
   std::vector<std::string> remove_leftovers() const;
@@ -41,28 +46,36 @@ class CheckpointFolder {
   /// DeviceError unless the folder can be made and written, so that it is known before training.
   void check_writable() const;
 
-  /// Folder to resume from by trainer.resume_mode (auto, disable, resume_path), or nothing to start
-  /// from scratch. Throws ConfigError naming the key for a missing or misnamed resume_from_path.
+  /// Folder to resume from by trainer.resume_mode, or nothing to start from scratch. auto: the one
+  /// the tracker names; where that one is gone, the newest complete one before it, with a warning.
+  /// Throws ConfigError naming the key for a missing or misnamed resume_from_path, DataError for a
+  /// tracker without a number.
   std::optional<std::string> find(const std::string& resume_mode,
                                   const std::optional<std::string>& resume_from_path) const;
 
-  /// `write(folder)` puts the tensor files under folder/actor. Returns the final folder.
-  std::string save(const CheckpointState& state, const CheckpointManifest& manifest,
-                   const std::optional<int64_t>& max_to_keep,
-                   const std::function<void(const std::string&)>& write) const;
+  /// From now on this folder belongs to a run that goes on from `resumed` (what find() gave), or
+  /// from scratch: the tracker must not lead the next resume_mode=auto to a checkpoint of another
+  /// run before this one's first save. Returns what was changed as a message, "" for nothing.
+  std::string continue_from(const std::optional<std::string>& resumed) const;
+
+  /// Retention: of the checkpoint of `step` and those before it in its run (CheckpointState::
+  /// previous), the newest `keep` stay. Those of other runs are neither counted nor removed. One
+  /// that cannot be removed is a warning.
+  void remove_older(int64_t step, int64_t keep) const;
 
  private:
+  std::optional<int64_t> tracked() const;
+  std::vector<int64_t> complete_steps() const;
+
   std::string root_;
 };
 
+/// N of a path called global_step_N, or nothing.
+std::optional<int64_t> step_of_folder(const std::string& path);
 /// Reads state.json of global_step_N.
 CheckpointState read_state(const std::string& folder);
-/// The same, and checks every file of the manifest against its SHA-256.
-/// DataError names the file that is missing or differs.
-CheckpointState read_checkpoint(const std::string& folder);
-
-/// Hexadecimal SHA-256.
-std::string sha256(const std::string& bytes);
-std::string sha256_of_file(const std::string& path);
+/// The same, and checks every file of the manifest against its SHA-256; `beat` is called all the
+/// while. DataError names the file that is missing or differs.
+CheckpointState read_checkpoint(const std::string& folder, const std::function<void()>& beat = {});
 
 }  // namespace verlcpp::train

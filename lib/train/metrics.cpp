@@ -1,5 +1,8 @@
 #include "train/metrics.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,8 +15,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 
 #include "base/error.h"
+#include "model/synced_file.h"
 
 namespace verlcpp::train {
 namespace {
@@ -24,6 +29,19 @@ std::string shortest(double value) {
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return {text.data(), end};
 }
+
+/// The metrics file opened at its end.
+struct OpenFile {
+  explicit OpenFile(const std::string& path)
+      : fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+    if (fd >= 0) return;
+    throw DeviceError("metrics file " + path + ": cannot write: " + std::strerror(errno));
+  }
+  ~OpenFile() { ::close(fd); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  const int fd;
+};
 
 /// The step of a complete row, or -1.
 int64_t step_of(const std::string& line) {
@@ -84,59 +102,104 @@ std::string metrics_path(const std::string& project, const std::string& experime
       .string();
 }
 
-std::string MetricsFile::open(int64_t done_steps) {
-  std::error_code failed;
-  const auto parent = std::filesystem::path(path_).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, failed);
-  if (failed) {
-    throw DeviceError("metrics file " + path_ + ": cannot create its folder: " + failed.message());
-  }
-  if (std::filesystem::exists(path_) && !std::filesystem::is_regular_file(path_)) {
-    throw DataError("metrics file " + path_ + " is not a regular file");
-  }
-  std::ifstream in(path_, std::ios::binary);
-  std::uintmax_t keep = 0;
+/// What the file holds for a run that continues after some step.
+struct MetricsFile::Scan {
+  std::uintmax_t keep = 0;  // bytes of the rows up to that step
+  int64_t last_step = 0;    // of them
   int64_t cut_rows = 0;
   bool torn = false;
+};
+
+MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
+  std::ifstream in(path_, std::ios::binary);
+  Scan found;
   std::string line;
   while (in && std::getline(in, line)) {
     const bool complete = !in.eof();  // the newline was there
     const int64_t step = complete ? step_of(line) : -1;
-    if (cut_rows == 0 && !torn && step >= 0 && step <= done_steps) {
-      keep += line.size() + 1;
+    if (found.cut_rows == 0 && step > found.last_step && step <= done_steps) {
+      found.keep += line.size() + 1;
+      found.last_step = step;
     } else if (step >= 0) {
-      ++cut_rows;
+      ++found.cut_rows;
     } else if (complete) {
       throw DataError(
           "metrics file " + path_ + ": row '" + line.substr(0, 60) +
           "' is not a metrics row; set trainer.experiment_name or VERL_FILE_LOGGER_PATH "
           "to a file of its own");
     } else {
-      torn = true;
+      found.torn = true;
     }
   }
-  in.close();
-  if (!std::ofstream(path_, std::ios::binary | std::ios::app)) {
-    throw DeviceError("metrics file " + path_ + ": cannot write: " + std::strerror(errno));
+  return found;
+}
+
+void MetricsFile::check() const {
+  std::error_code failed;
+  const auto parent = std::filesystem::path(path_).parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, failed);
+  if (failed) {
+    throw DeviceError("metrics file " + path_ + ": cannot create its folder: " + failed.message());
   }
-  if (cut_rows == 0 && !torn) return "";
-  std::filesystem::resize_file(path_, keep, failed);
+  const bool exists = std::filesystem::exists(path_);
+  if (exists && !std::filesystem::is_regular_file(path_)) {
+    throw DataError("metrics file " + path_ + " is not a regular file");
+  }
+  if (exists) scan(0);
+  errno = 0;
+  if (std::ofstream(path_, std::ios::binary | std::ios::app)) return;
+  throw DeviceError("metrics file " + path_ + ": cannot write: " + std::strerror(errno));
+}
+
+std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
+  check();
+  const Scan found = scan(done_steps);
+  std::vector<std::string> messages;
+  if (found.last_step < done_steps) {
+    messages.push_back("metrics file " + path_ + ": no rows of steps " +
+                       std::to_string(found.last_step + 1) + " to " + std::to_string(done_steps) +
+                       ", which an earlier part of this run did");
+  }
+  if (found.cut_rows == 0 && !found.torn) return messages;
+  std::error_code failed;
+  std::filesystem::resize_file(path_, found.keep, failed);
   if (failed) throw DeviceError("metrics file " + path_ + ": cannot cut it: " + failed.message());
-  std::string message = "metrics file " + path_ + ": cut";
-  if (cut_rows > 0) {
-    message += " " + std::to_string(cut_rows) + " row(s) after step " + std::to_string(done_steps);
+  std::string cut = "metrics file " + path_ + ": cut";
+  if (found.cut_rows > 0) {
+    cut +=
+        " " + std::to_string(found.cut_rows) + " row(s) after step " + std::to_string(done_steps);
   }
-  if (torn) message += std::string(cut_rows > 0 ? " and" : "") + " a torn line";
-  return message;
+  if (found.torn) cut += std::string(found.cut_rows > 0 ? " and" : "") + " a torn line";
+  messages.push_back(cut);
+  return messages;
 }
 
 void MetricsFile::append(int64_t step, const Metrics& metrics) const {
-  std::ofstream out(path_, std::ios::binary | std::ios::app);
-  out << json_line(step, metrics) + "\n" << std::flush;
-  if (!out) {
-    throw DeviceError("metrics file " + path_ + ": cannot write step " + std::to_string(step) +
-                      ": " + std::strerror(errno));
+  const std::string row = json_line(step, metrics) + "\n";
+  const OpenFile file(path_);
+  const off_t size = ::lseek(file.fd, 0, SEEK_END);  // -1 of a device, which needs no cutting
+  std::string_view left = row;
+  while (!left.empty()) {
+    const ssize_t written = ::write(file.fd, left.data(), left.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int reason = errno;
+      // Where even this fails, the next resume cuts the torn line.
+      const bool cut = size >= 0 && ::ftruncate(file.fd, size) == 0;
+      throw DeviceError("metrics file " + path_ + ": cannot write the " +
+                        std::to_string(row.size()) + " bytes of step " + std::to_string(step) +
+                        ": " + std::strerror(reason) + (cut ? "" : "; a torn line is left"));
+    }
+    left.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+void MetricsFile::sync() const {
+  const OpenFile file(path_);
+  if (::fsync(file.fd) != 0) {
+    throw DeviceError("metrics file " + path_ + ": cannot sync: " + std::strerror(errno));
+  }
+  model::sync_folder(std::filesystem::path(path_).parent_path().string());
 }
 
 }  // namespace verlcpp::train

@@ -33,18 +33,26 @@ std::string json_line(int64_t step, const Metrics& metrics);
 /// <experiment>.jsonl.
 std::string metrics_path(const std::string& project, const std::string& experiment);
 
-/// Appends one row a step. Opening it for a run that continues after `done_steps` cuts rows of
-/// later steps and a torn last line, and returns what was cut as a message ("" when nothing was).
-/// DataError for a file that holds anything else.
+/// Appends one row a step. DeviceError names the path when the disk does not take it.
 class MetricsFile {
  public:
   explicit MetricsFile(std::string path) : path_(std::move(path)) {}
-  std::string open(int64_t done_steps);
-  /// DeviceError names the path when the disk does not take the row.
+  /// DataError for a file that holds anything but metrics rows and a torn last line, DeviceError
+  /// for one that cannot be written. Changes nothing but that its folder exists afterwards.
+  void check() const;
+  /// For a run that continues after `done_steps`: cuts rows of later steps and a torn last line;
+  /// returns what was cut, and which rows are missing, as messages.
+  std::vector<std::string> open(int64_t done_steps) const;
+  /// One write. A row that does not fit is cut back at once.
   void append(int64_t step, const Metrics& metrics) const;
+  /// Brings all rows to the disk.
+  void sync() const;
   const std::string& path() const { return path_; }
 
  private:
+  struct Scan;
+  Scan scan(int64_t done_steps) const;
+
   std::string path_;
 };
 

@@ -92,17 +92,18 @@ void set_advantages(const TrainConfig& config, StepExperience& step) {
 
 }  // namespace
 
-void PhaseTimer::time(const std::string& phase, const std::function<void()>& body) {
+void PhaseTimer::time(const char* phase, const std::function<void()>& body) {
+  if (status_ != nullptr) status_->enter(phase);
   const auto start = std::chrono::steady_clock::now();
   body();
   seconds_[phase] +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::vector<data::Trajectory> rollout_batch(const Engine& engine,
-                                            const model::ParameterBuffer& weights,
-                                            const TrainConfig& config, const Inputs& inputs,
-                                            int64_t step) {
+std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
+                                                           const model::ParameterBuffer& weights,
+                                                           const TrainConfig& config,
+                                                           const Inputs& inputs, int64_t step) {
   const int64_t n = config.actor_rollout_ref.rollout.n;
   if (config.actor_rollout_ref.rollout.name == "replay") {
     return inputs.recorded->step(step);
@@ -123,11 +124,12 @@ std::vector<data::Trajectory> rollout_batch(const Engine& engine,
       t.temperature = options.sampling.temperature > 0 ? options.sampling.temperature : 1;
     }
   }
-  auto responses = rollout::generate_on_pool(engine.backend, engine.transformer, weights,
-                                             engine.comm.grad, requests, options);
+  std::optional<std::vector<rollout::Response>> responses = rollout::generate_on_pool(
+      engine.backend, engine.transformer, weights, engine.comm.grad, requests, options);
+  if (!responses) return {};
   for (size_t i = 0; i < batch.size(); ++i) {
-    batch[i].response_ids = std::move(responses[i].ids);
-    batch[i].rollout_log_probs = std::move(responses[i].log_probs);
+    batch[i].response_ids = std::move((*responses)[i].ids);
+    batch[i].rollout_log_probs = std::move((*responses)[i].log_probs);
     batch[i].response_mask.assign(batch[i].response_ids.size(), 1);
   }
   return batch;
@@ -145,26 +147,33 @@ void score_batch(const TrainConfig& config, const Inputs& inputs, int64_t step,
   }
 }
 
-StepExperience make_experience(const Engine& engine, const model::ParameterBuffer& actor,
-                               const model::ParameterBuffer* reference, const TrainConfig& config,
-                               std::vector<data::Trajectory> batch, algo::KlController& kl,
-                               PhaseTimer& timer) {
+std::optional<StepExperience> make_experience(const Engine& engine,
+                                              const model::ParameterBuffer& actor,
+                                              const model::ParameterBuffer* reference,
+                                              const TrainConfig& config,
+                                              std::vector<data::Trajectory> batch,
+                                              algo::KlController& kl, PhaseTimer& timer) {
   StepExperience step;
   Experience& e = step.experience;
   e.batch = std::move(batch);
   const auto lengths = lengths_of(e.batch);
-  const auto pass = [&](Pass which, const model::ParameterBuffer& weights) {
+  const auto pass = [&](Pass which,
+                        const model::ParameterBuffer& weights) -> std::optional<LogProbs> {
+    if (engine.comm.world_stop.here()) return {};
     const schedule::Plan plan = make_planner(batching_rule(config, which))(lengths);
     return log_prob_pass(engine, weights, e.batch, plan);
   };
-  timer.time("old_log_prob", [&] {
-    LogProbs old = pass(Pass::kOldLogProb, actor);
-    e.old_log_prob = std::move(old.log_prob);
-    step.entropy = std::move(old.entropy);
-  });
+  std::optional<LogProbs> old, of_reference;
+  timer.time("old_log_prob", [&] { old = pass(Pass::kOldLogProb, actor); });
+  if (!old) return {};
+  e.old_log_prob = std::move(old->log_prob);
+  step.entropy = std::move(old->entropy);
   if (reference != nullptr) {
-    timer.time("ref", [&] { e.ref_log_prob = pass(Pass::kRefLogProb, *reference).log_prob; });
+    timer.time("ref", [&] { of_reference = pass(Pass::kRefLogProb, *reference); });
+    if (!of_reference) return {};
+    e.ref_log_prob = std::move(of_reference->log_prob);
   }
+  if (engine.comm.world_stop.here()) return {};  // from here on the step is finished
   timer.time("adv", [&] {
     set_token_rewards(config, kl, step);
     set_advantages(config, step);

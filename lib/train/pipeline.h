@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,15 @@ namespace verlcpp::train {
 /// adv, update_actor, save_checkpoint, step).
 class PhaseTimer {
  public:
-  /// Runs `body` and adds its wall time to `phase`.
-  void time(const std::string& phase, const std::function<void()>& body);
+  PhaseTimer() = default;
+  /// Phases are entered in `status` as well.
+  explicit PhaseTimer(parallel::RankStatus& status) : status_(&status) {}
+  /// Runs `body` and adds its wall time to `phase`, a string literal.
+  void time(const char* phase, const std::function<void()>& body);
   const std::map<std::string, double>& seconds() const { return seconds_; }
 
  private:
+  parallel::RankStatus* status_ = nullptr;
   std::map<std::string, double> seconds_;
 };
 
@@ -34,22 +39,25 @@ struct StepExperience {
 };
 
 /// 1. rollout. The step's trajectories in global order, prompt-major: generated on the pool, or the
-/// recorded ones.
-std::vector<data::Trajectory> rollout_batch(const Engine& engine,
-                                            const model::ParameterBuffer& weights,
-                                            const TrainConfig& config, const Inputs& inputs,
-                                            int64_t step);
+/// recorded ones. Nothing: the ranks agreed to stop.
+std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
+                                                           const model::ParameterBuffer& weights,
+                                                           const TrainConfig& config,
+                                                           const Inputs& inputs, int64_t step);
 
 /// 2. reward of generated responses by their data source's rule (recorded ones keep theirs).
 void score_batch(const TrainConfig& config, const Inputs& inputs, int64_t step,
                  std::vector<data::Trajectory>& batch);
 
 /// 3. old log-probs, 4. reference log-probs (`reference` may be null), 5. KL in reward and
-/// advantages; verl's order. Updates the KL controller.
-StepExperience make_experience(const Engine& engine, const model::ParameterBuffer& actor,
-                               const model::ParameterBuffer* reference, const TrainConfig& config,
-                               std::vector<data::Trajectory> batch, algo::KlController& kl,
-                               PhaseTimer& timer);
+/// advantages; verl's order. Updates the KL controller. Nothing, and the controller as it was: the
+/// ranks agreed to stop (a stop point before each pass and before 5).
+std::optional<StepExperience> make_experience(const Engine& engine,
+                                              const model::ParameterBuffer& actor,
+                                              const model::ParameterBuffer* reference,
+                                              const TrainConfig& config,
+                                              std::vector<data::Trajectory> batch,
+                                              algo::KlController& kl, PhaseTimer& timer);
 
 /// verl's agg_loss over a whole batch of token values.
 double aggregate(const TrainConfig& config, std::span<const data::Trajectory> batch,

@@ -38,6 +38,14 @@ bool has(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+std::string how_to_go_on(const TrainerConfig& trainer, bool nothing_done) {
+  if (nothing_done) return "stopped by a signal before a step was done; there is nothing to save";
+  if (trainer.resume_mode == "auto") {
+    return "stopped by a signal; the same command continues from here";
+  }
+  return "stopped by a signal; the same command with trainer.resume_mode=auto continues from here";
+}
+
 }  // namespace
 
 Report::Report(const TrainConfig& config, const config::Node& tree, Clock::time_point start)
@@ -59,11 +67,19 @@ void Report::phase(const std::string& name) {
   state_->phase_start = Clock::now();
 }
 
+void Report::check_files() const {
+  if (state_->file) state_->file->check();
+}
+
+void Report::sync() const {
+  if (state_->file) state_->file->sync();
+}
+
 void Report::begin(int64_t done_steps, int64_t total_steps) {
   State& s = *state_;
   log::info(fmt::format("Total training steps: {}", total_steps));
   if (s.file) {
-    if (const std::string cut = s.file->open(done_steps); !cut.empty()) log::info(cut);
+    for (const std::string& message : s.file->open(done_steps)) log::warning(message);
   }
   s.done_at_start = done_steps;
   s.total = total_steps;
@@ -117,7 +133,7 @@ void Report::finish(bool stopped) {
                           s.rewards.size(), s.rewards.front(), s.rewards.back()));
     log::info(ascii_plot(s.rewards, 64, 8));
   }
-  if (stopped) log::info("stopped by a signal; the same command continues from here");
+  if (stopped) log::info(how_to_go_on(config_.trainer, s.rewards.empty()));
   if (!s.checkpoint.empty()) log::info("checkpoint:          " + s.checkpoint);
   if (s.file) log::info("metrics:             " + s.file->path());
   if (!s.export_folder.empty()) log::info("Hugging Face export: " + s.export_folder);

@@ -34,11 +34,15 @@ class Report {
 
   /// The start-up phase `name` ends now.
   void phase(const std::string& name);
+  /// Errors of the metrics file that are known before anything is changed (MetricsFile::check).
+  void check_files() const;
   /// Training begins after `done_steps` of `total_steps`; cuts metrics of later steps.
   void begin(int64_t done_steps, int64_t total_steps);
   void step(const StepOutcome& outcome);
+  /// Brings the metrics so far to the disk: a checkpoint must not be there before its steps' rows.
+  void sync() const;
   void checkpoint_saved(const std::string& folder, const std::string& export_folder);
-  /// Where everything is, and a small plot of the reward.
+  /// Where everything is, how to go on after a stop, and a small plot of the reward.
   void finish(bool stopped);
   /// The resolved configuration as YAML: its digest goes into checkpoints.
   const std::string& config_text() const { return config_text_; }

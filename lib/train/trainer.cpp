@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "model/weights_io.h"
-#include "train/config_changes.h"
+#include "train/checkpoint_tensors.h"
+#include "train/digest.h"
+#include "train/resume.h"
 
 namespace verlcpp::train {
 
@@ -18,12 +19,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kOptimizerFile = "actor/optimizer/dist_ckpt/optimizer.safetensors";
-constexpr const char* kConfigFile = "config.yaml";
-constexpr const char* kModelFolder = "actor/model/huggingface";
-
 bool contains(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The weights as a Hugging Face folder, which is what "model" is in verl's default.
+bool exports(const std::vector<std::string>& contents) {
+  return contains(contents, "model") || contains(contents, "hf_model");
 }
 
 /// Weights of the model folder. A folder without any starts from random ones; validate() has
@@ -51,6 +53,7 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       inputs_(inputs),
       report_(report),
       stop_(stop),
+      checkpoints_(config.trainer.default_local_dir),
       dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
       layout_(inputs.model, engine.topology.sizes().pool()),
       weights_(engine.backend, layout_, dtype_, MemoryTag::kWeights),
@@ -66,66 +69,116 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
                                                           MemoryTag::kWeights);
     engine.backend.copy(reference_->flat(), weights_.flat());
   }
-  resume();
-  const auto& record_path = config.actor_rollout_ref.rollout.record_path;
-  if (report == nullptr || !record_path) return;
-  int64_t kept = done_steps_ * config.data.train_batch_size * config.actor_rollout_ref.rollout.n;
-  if (kept > 0 && !fs::exists(*record_path)) {
-    log::warning(fmt::format("{} begins with step {}", *record_path, done_steps_ + 1));
-    kept = 0;
-  }
-  recorder_.emplace(*record_path, kept);
 }
 
 bool Trainer::run() {
-  if (report_ != nullptr) {
-    report_->phase("ranks and weights");
-    report_->begin(done_steps_, inputs_.total_steps);
-  }
+  const std::optional<std::string> resumed = resume();
+  if (engine_.comm.world_stop.here()) return false;
+  begin(resumed);
   while (done_steps_ < inputs_.total_steps) {
-    train_step(done_steps_);
-    if (done_steps_ == inputs_.total_steps || !stop_agreed()) continue;
-    if (!is_save_step(done_steps_)) save();
+    if (train_step(done_steps_)) continue;
+    end_stopped();
     return false;
   }
   return true;
 }
 
-bool Trainer::stop_agreed() const {
-  const double seen[] = {stop_.load() ? 1.0 : 0.0};
-  return engine_.sum_over_pool(seen)[0] > 0;
+/// From here on files change; the checks come first, and the tracker before rows are cut, so that a
+/// kill in between leaves no checkpoint of one run beside rows of another.
+void Trainer::begin(const std::optional<std::string>& resumed) {
+  if (report_ == nullptr) return;
+  report_->phase("ranks and weights");
+  report_->check_files();
+  if (config_.trainer.save_freq > 0) {
+    const std::string changed = checkpoints_.continue_from(resumed);
+    if (!changed.empty()) log::warning(changed);
+  }
+  if (const auto& record_path = config_.actor_rollout_ref.rollout.record_path) {
+    int64_t kept =
+        done_steps_ * config_.data.train_batch_size * config_.actor_rollout_ref.rollout.n;
+    if (kept > 0 && !fs::exists(*record_path)) {
+      log::warning(fmt::format("{} begins with step {}", *record_path, done_steps_ + 1));
+      kept = 0;
+    }
+    recorder_.emplace(*record_path, kept);
+  }
+  report_->begin(done_steps_, inputs_.total_steps);
+  notice_.emplace(stop_);
 }
 
-void Trainer::train_step(int64_t step) {
-  PhaseTimer timer;
+/// False: the ranks agreed to stop, and nothing of this step remains.
+bool Trainer::train_step(int64_t step) {
+  if (engine_.comm.world_stop.here()) return false;
+  PhaseTimer timer(engine_.comm.status);
   std::optional<StepExperience> experience;
   std::vector<MiniBatchResult> updates;
   ScheduleStats schedule;
   const double lr = lr_.at(step);
   timer.time("step", [&] {
-    std::vector<data::Trajectory> batch;
-    timer.time("gen", [&] { batch = rollout_batch(engine_, weights_, config_, inputs_, step); });
-    timer.time("reward", [&] { score_batch(config_, inputs_, step, batch); });
-    if (recorder_) recorder_->write_step(batch);
-    experience.emplace(make_experience(engine_, weights_, reference_.get(), config_,
-                                       std::move(batch), kl_, timer));
+    experience = collect(step, timer);
+    if (!experience) return;
+    announce("update", done_steps_ + 1);
+    if (recorder_) recorder_->write_step(experience->experience.batch);
     timer.time("update_actor", [&] {
       const Planner planner = make_planner(batching_rule(config_, Pass::kActorUpdate));
       updates = update_pass(engine_, {weights_, grad_, optimizer_}, experience->experience,
                             update_options(config_), planner, step, lr, schedule);
     });
     done_steps_ = step + 1;
-    if (is_save_step(done_steps_)) timer.time("save_checkpoint", [&] { save(); });
+    if (!is_save_step(done_steps_)) return;
+    announce("save", done_steps_);
+    timer.time("save_checkpoint", [&] { write_checkpoint(); });
   });
-  if (report_ == nullptr) return;
-  report_->step({.step = done_steps_,
-                 .epoch = step / inputs_.steps_per_epoch,
-                 .experience = *experience,
-                 .updates = updates,
-                 .schedule = schedule,
-                 .lr = lr,
-                 .peak_bytes = engine_.backend.peak_bytes(),
-                 .timer = timer});
+  if (!experience) return false;
+  update_seconds_ = timer.seconds().at("update_actor");
+  if (report_ != nullptr) {
+    report_->step({.step = done_steps_,
+                   .epoch = step / inputs_.steps_per_epoch,
+                   .experience = *experience,
+                   .updates = updates,
+                   .schedule = schedule,
+                   .lr = lr,
+                   .peak_bytes = engine_.backend.peak_bytes(),
+                   .timer = timer});
+  }
+  if (is_save_step(done_steps_)) publish_checkpoint();
+  if (notice_) notice_->set("");  // the next stop point is near
+  return true;
+}
+
+/// What comes before the update: nothing of it lasts, so it is dropped when the ranks stop.
+std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) {
+  std::optional<std::vector<data::Trajectory>> batch;
+  std::optional<StepExperience> experience;
+  timer.time("gen", [&] { batch = rollout_batch(engine_, weights_, config_, inputs_, step); });
+  if (batch && !engine_.comm.world_stop.here()) {
+    timer.time("reward", [&] { score_batch(config_, inputs_, step, *batch); });
+    experience = make_experience(engine_, weights_, reference_.get(), config_, std::move(*batch),
+                                 kl_, timer);
+  }
+  if (!experience && report_ != nullptr) {
+    const std::string phase = engine_.comm.status.snapshot().phase;
+    log::info(fmt::format("stop signal: dropping the {} of step {}",
+                          phase == "gen" ? "rollout" : "log-probs", step + 1));
+  }
+  return experience;
+}
+
+/// What a stop signal means while `work` (update, save) is under way, with the grace it needs.
+void Trainer::announce(const std::string& work, int64_t step) {
+  if (!notice_) return;
+  notice_->set(fmt::format(
+      "stop signal: finishing the {} of step {}{} (the last update took {:.1f} s, the "
+      "last save {:.1f} s)",
+      work, step, work == "update" ? ", then saving" : "", update_seconds_, save_seconds_));
+}
+
+void Trainer::end_stopped() {
+  if (done_steps_ == saved_steps_) return;
+  if (report_ != nullptr) log::info(fmt::format("stop signal: saving step {}", done_steps_));
+  engine_.comm.status.enter("save_checkpoint");
+  write_checkpoint();
+  publish_checkpoint();
 }
 
 bool Trainer::is_save_step(int64_t step) const {
@@ -138,6 +191,7 @@ CheckpointState Trainer::state() const {
   return {.step = done_steps_,
           .optimizer_steps = optimizer_.steps(),
           .kl_coef = kl_.value(),
+          .previous = previous_,
           .data_order = inputs_.recorded
                             ? "replay"
                             : fmt::format("{} prompts, train_batch_size {}, shuffle {}, seed {}",
@@ -147,111 +201,75 @@ CheckpointState Trainer::state() const {
           .config_digest = sha256(report_->config_text())};
 }
 
-// Every rank holds the whole state, so rank 0 writes it alone; the others wait until it is on disk.
-void Trainer::save() {
+/// All that takes space and time, aside.
+void Trainer::write_checkpoint() {
+  const auto start = std::chrono::steady_clock::now();
   if (report_ != nullptr) {
-    const CheckpointFolder folder(config_.trainer.default_local_dir);
-    const auto& contents = config_.actor_rollout_ref.actor.checkpoint.save_contents;
-    const bool exports = contains(contents, "model") || contains(contents, "hf_model");
-    const std::string saved =
-        folder.save(state(),
-                    {.architecture = inputs_.model.architecture,
-                     .world_size = config_.world_size(),
-                     .save_contents = contents},
-                    config_.trainer.max_actor_ckpt_to_keep, [&](const std::string& aside) {
-                      if (exports) {
-                        model::export_hf_folder(engine_.backend, inputs_.model_folder,
-                                                (fs::path(aside) / kModelFolder).string(),
-                                                inputs_.model, weights_, dtype_);
-                      }
-                      if (contains(contents, "optimizer")) write_optimizer(aside);
-                      std::ofstream(fs::path(aside) / kConfigFile) << report_->config_text();
-                    });
-    report_->checkpoint_saved(saved, exports ? (fs::path(saved) / kModelFolder).string() : "");
+    draft_.emplace(checkpoints_, state(),
+                   CheckpointManifest{
+                       .architecture = inputs_.model.architecture,
+                       .world_size = config_.world_size(),
+                       .save_contents = config_.actor_rollout_ref.actor.checkpoint.save_contents});
   }
+  engine_.comm.world.barrier();
+  write_checkpoint_tensors(engine_, tensors(),
+                           config_.actor_rollout_ref.actor.checkpoint.save_contents,
+                           checkpoints_.aside_folder(done_steps_));
+  if (report_ != nullptr) {
+    draft_->add(kConfigFile, report_->config_text());
+    draft_->seal([this] { engine_.comm.status.beat(); });
+  }
+  engine_.comm.world.barrier();
+  save_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// After the metrics of its steps. The others wait, so that no rank is ahead of the disk.
+void Trainer::publish_checkpoint() {
+  if (report_ != nullptr) {
+    report_->sync();
+    if (recorder_) recorder_->sync();
+    const std::string saved = draft_->publish(config_.trainer.max_actor_ckpt_to_keep);
+    draft_.reset();
+    const bool exported = exports(config_.actor_rollout_ref.actor.checkpoint.save_contents);
+    report_->checkpoint_saved(saved, exported ? (fs::path(saved) / kModelFolder).string() : "");
+  }
+  saved_steps_ = done_steps_;
+  previous_ = done_steps_;
   engine_.comm.world.barrier();
 }
 
-void Trainer::write_optimizer(const std::string& folder) const {
-  const fs::path file = fs::path(folder) / kOptimizerFile;
-  fs::create_directories(file.parent_path());
-  std::vector<model::TensorToWrite> tensors;
-  for (const auto& [buffer, suffix] :
-       {std::pair{&weights_, ".master"}, std::pair{&optimizer_.exp_avg(), ".exp_avg"},
-        std::pair{&optimizer_.exp_avg_sq(), ".exp_avg_sq"}}) {
-    auto more = model::hf_tensors(engine_.backend, *buffer, dtype_, suffix);
-    std::move(more.begin(), more.end(), std::back_inserter(tensors));
-  }
-  model::write_safetensors(file.string(), tensors);
+RunTensors Trainer::tensors() {
+  return {.model = inputs_.model,
+          .model_folder = inputs_.model_folder,
+          .weights = weights_,
+          .optimizer = optimizer_};
 }
 
-std::string Trainer::find_checkpoint() const {
+/// Rank 0 looks and checks, the others hear of it.
+std::optional<std::string> Trainer::resume() {
+  parallel::RankStatus& status = engine_.comm.status;
+  status.enter("resume");
   std::string mine;
   if (report_ != nullptr) {
-    const CheckpointFolder root(config_.trainer.default_local_dir);
-    if (config_.trainer.save_freq > 0) root.check_writable();
-    for (const std::string& name : root.remove_leftovers()) {
-      log::warning("removed " + name + ", left behind by an interrupted save");
-    }
-    mine = root.find(config_.trainer.resume_mode, config_.trainer.resume_from_path).value_or("");
-    if (!mine.empty()) check_resumable(mine, read_checkpoint(mine));
+    mine = find_checkpoint(config_, state(), report_->config_text(), [&] {
+             status.beat();
+           }).value_or("");
   }
   const auto all = engine_.comm.world.all_gather_bytes(std::as_bytes(std::span(mine)));
-  return {reinterpret_cast<const char*>(all[0].data()), all[0].size()};
-}
-
-void Trainer::check_resumable(const std::string& folder, const CheckpointState& state) const {
-  if (state.model_digest != this->state().model_digest) {
-    throw ConfigError(fmt::format(
-        "trainer.resume_mode={}: {} was written for another model than "
-        "actor_rollout_ref.model.path={} (config.json differs); set trainer.experiment_name or "
-        "trainer.default_local_dir to a folder of this run's own, or trainer.resume_mode=disable",
-        config_.trainer.resume_mode, folder, inputs_.model_folder));
-  }
+  const std::string folder{reinterpret_cast<const char*>(all[0].data()), all[0].size()};
+  if (folder.empty()) return {};
+  const CheckpointState saved = read_state(folder);
   const auto& contents = config_.actor_rollout_ref.actor.checkpoint.load_contents;
-  for (const auto& [name, file] :
-       {std::pair{"optimizer", kOptimizerFile}, {"model", kModelFolder}}) {
-    if (!contains(contents, name) || fs::exists(fs::path(folder) / file)) continue;
-    throw ConfigError(
-        fmt::format("actor_rollout_ref.actor.checkpoint.load_contents names {}, which {} does not "
-                    "hold; leave it "
-                    "out of load_contents to continue without",
-                    name, folder));
-  }
-  if (state.data_order != this->state().data_order) {
-    log::warning(
-        fmt::format("{} stopped in another order of samples ({}; now {}): the next samples "
-                    "are not the ones it would have taken",
-                    folder, state.data_order, this->state().data_order));
-  }
-  const std::string changes =
-      changed_keys((fs::path(folder) / kConfigFile).string(), report_->config_text());
-  if (!changes.empty()) log::info("changed since that checkpoint: " + changes);
-}
-
-void Trainer::load_tensors(const std::string& folder, const CheckpointState& state) {
-  const auto& contents = config_.actor_rollout_ref.actor.checkpoint.load_contents;
-  if (contains(contents, "optimizer")) {
-    const model::SafetensorsReader reader((fs::path(folder) / kOptimizerFile).string());
-    model::load_hf_tensors(engine_.backend, reader, ".master", weights_);
-    model::load_hf_tensors(engine_.backend, reader, ".exp_avg", optimizer_.exp_avg());
-    model::load_hf_tensors(engine_.backend, reader, ".exp_avg_sq", optimizer_.exp_avg_sq());
-    optimizer_.set_steps(state.optimizer_steps);
-  } else if (contains(contents, "model")) {
-    model::load_hf_weights(engine_.backend, (fs::path(folder) / kModelFolder).string(), weights_);
-  }
-}
-
-void Trainer::resume() {
-  const std::string folder = find_checkpoint();
-  if (folder.empty()) return;
-  const CheckpointState state = read_state(folder);
-  load_tensors(folder, state);
-  kl_.set_value(state.kl_coef);
-  done_steps_ = state.step;
+  load_checkpoint_tensors(engine_, tensors(), contents, folder);
+  if (contains(contents, "optimizer")) optimizer_.set_steps(saved.optimizer_steps);
+  kl_.set_value(saved.kl_coef);
+  done_steps_ = saved_steps_ = saved.step;
+  // resume_path begins a run of its own: retention leaves alone what the path may need again.
+  if (config_.trainer.resume_mode == "auto") previous_ = saved.step;
   if (report_ != nullptr) {
-    log::info(fmt::format("Resuming from {} (step {})", folder, state.step));
+    log::info(fmt::format("Resuming from {} (step {})", folder, saved.step));
   }
+  return folder;
 }
 
 }  // namespace verlcpp::train

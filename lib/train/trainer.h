@@ -8,43 +8,53 @@
 
 #include "data/replay.h"
 #include "train/checkpoint.h"
+#include "train/checkpoint_draft.h"
+#include "train/checkpoint_tensors.h"
 #include "train/engine.h"
 #include "train/inputs.h"
 #include "train/pipeline.h"
 #include "train/report.h"
+#include "train/stop_notice.h"
 
 namespace verlcpp::train {
 
 /// verl's PPO loop on one rank (SPMD: every rank runs it, rank 0 reports and writes). Owns counters
 /// and checkpoints; no maths, no YAML, no CUDA.
+///
+/// A finished step N on the disk, in this order, so that a kill at any moment loses no row and
+/// doubles none: checkpoint N aside, row N of the metrics and step N's recorded rollouts,
+/// checkpoint N renamed, the tracker. What lies beyond the tracker's step is cut or replaced on
+/// resume.
 class Trainer {
  public:
-  /// Loads weights, and the checkpoint that resume_mode names. `report` is rank 0's, null
-  /// elsewhere. `stop` is set from outside (a signal).
+  /// Loads or makes the first weights. `report` is rank 0's, null elsewhere. `stop` is what the
+  /// stop points of engine.comm look at.
   Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs, Report* report,
           const std::atomic<bool>& stop);
-  /// Runs to the last step: true. Or, once any rank sees `stop`, to the end of the step under way,
-  /// saves and returns false.
+  /// Resumes by resume_mode and runs to the last step: true. When the ranks agree to stop: drops a
+  /// step that has not come to its update, finishes one that has, saves what is not saved yet and
+  /// returns false; before the first step it changes no file.
   bool run();
 
  private:
-  void train_step(int64_t step);
+  void begin(const std::optional<std::string>& resumed);
+  bool train_step(int64_t step);
+  std::optional<StepExperience> collect(int64_t step, PhaseTimer& timer);
+  void end_stopped();
   bool is_save_step(int64_t step) const;
-  void save();
-  void write_optimizer(const std::string& folder) const;
-  void resume();
-  /// The checkpoint's folder by resume_mode, or "": rank 0 looks and checks, the others hear of it.
-  std::string find_checkpoint() const;
-  void check_resumable(const std::string& folder, const CheckpointState& state) const;
-  void load_tensors(const std::string& folder, const CheckpointState& state);
+  void write_checkpoint();
+  void publish_checkpoint();
+  std::optional<std::string> resume();
+  RunTensors tensors();
   CheckpointState state() const;
-  bool stop_agreed() const;
+  void announce(const std::string& work, int64_t step);
 
   const Engine& engine_;
   const TrainConfig& config_;
   const Inputs& inputs_;
   Report* report_;
   const std::atomic<bool>& stop_;
+  CheckpointFolder checkpoints_;
   DType dtype_;
   model::ParameterLayout layout_;
   model::ParameterBuffer weights_, grad_;
@@ -52,8 +62,13 @@ class Trainer {
   Optimizer optimizer_;
   LrSchedule lr_;
   algo::KlController kl_;
-  std::optional<data::ReplayWriter> recorder_;  // rollout.record_path, rank 0
-  int64_t done_steps_ = 0;  // finished steps; the next one is done_steps_ (0-based)
+  int64_t done_steps_ = 0;           // finished steps; the next one is done_steps_ (0-based)
+  int64_t saved_steps_ = 0;          // of them, on the disk
+  std::optional<int64_t> previous_;  // the run's last checkpoint in checkpoints_
+  std::optional<data::ReplayWriter> recorder_;    // rollout.record_path, rank 0
+  std::optional<CheckpointDraft> draft_;          // rank 0, from write_ to publish_checkpoint
+  std::optional<StopNotice> notice_;              // rank 0, while training
+  double update_seconds_ = 0, save_seconds_ = 0;  // of the last one, for the notice
 };
 
 }  // namespace verlcpp::train

@@ -178,7 +178,7 @@ TEST_CASE("rows after the resumed step and a torn line are cut from the metrics 
   std::ofstream(folder.path() + "/checkpoints/latest_checkpointed_iteration.txt") << 2;
   std::ofstream(folder.path() + "/logs/run.jsonl", std::ios::app) << R"({"step":4,"da)";
   const Outcome resumed = expect_success(quickstart(folder, 3, {"trainer.save_freq=2"}));
-  CHECK_THAT(resumed.out, ContainsSubstring("cut 1 row(s) after step 2 and a torn line"));
+  CHECK_THAT(resumed.err, ContainsSubstring("cut 1 row(s) after step 2 and a torn line"));
   CHECK(metrics(folder) == want);
 }
 

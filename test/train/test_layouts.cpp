@@ -170,7 +170,7 @@ Result updates_of(const TrainConfig& config, DType dtype, int updates, bool shuf
         for (int step = 0; step < updates; ++step) {
           PhaseTimer timer;
           const StepExperience e =
-              make_experience(engine, weights, &reference, config, batch, kl, timer);
+              make_experience(engine, weights, &reference, config, batch, kl, timer).value();
           ScheduleStats stats;
           const auto done =
               update_pass(engine, {weights, grad, optimizer}, e.experience, update_options(config),

@@ -1,4 +1,7 @@
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +15,8 @@
 
 using namespace verlcpp;
 using namespace verlcpp::train;
+using Catch::Matchers::StartsWith;
+using Lines = std::vector<std::string>;
 namespace fs = std::filesystem;
 
 namespace {
@@ -78,13 +83,14 @@ TEST_CASE("the file logger's path follows verl's variables") {
 TEST_CASE("resuming cuts later rows and a torn line, and says so") {
   const TempFolder temp;
   const std::string path = (temp.path / "p/e.jsonl").string();
-  MetricsFile first(path);
+  const MetricsFile first(path);
   CHECK(first.open(0).empty());
   for (int64_t step : {1, 2, 3, 4}) first.append(step, one("a", 0.5));
   std::ofstream(path, std::ios::app) << R"({"step":5,"da)";
 
-  MetricsFile second(path);
-  CHECK(second.open(2) == "metrics file " + path + ": cut 2 row(s) after step 2 and a torn line");
+  const MetricsFile second(path);
+  CHECK(second.open(2) ==
+        Lines{"metrics file " + path + ": cut 2 row(s) after step 2 and a torn line"});
   second.append(3, one("a", 1));
   CHECK(text_of(path) ==
         "{\"step\":1,\"data\":{\"a\":0.5}}\n{\"step\":2,\"data\":{\"a\":0.5}}\n"
@@ -106,7 +112,7 @@ TEST_CASE("a torn last line alone is cut, even where it would read as a row") {
   const TempFolder temp;
   const std::string path = (temp.path / "e.jsonl").string();
   std::ofstream(path) << "{\"step\":1,\"data\":{}}\n{\"step\":2,\"data\":{}}";  // no line feed
-  CHECK(MetricsFile(path).open(9) == "metrics file " + path + ": cut a torn line");
+  CHECK(MetricsFile(path).open(1) == Lines{"metrics file " + path + ": cut a torn line"});
   CHECK(text_of(path) == "{\"step\":1,\"data\":{}}\n");
 }
 
@@ -114,13 +120,64 @@ TEST_CASE("a metrics file that cannot be written is found before the first step"
   const TempFolder temp;
   std::ofstream(temp.path / "file") << "x";
   const std::string below = (temp.path / "file/e.jsonl").string();
-  CHECK_THROWS_WITH(
-      MetricsFile(below).open(0),
-      Catch::Matchers::StartsWith("metrics file " + below + ": cannot create its folder: "));
+  CHECK_THROWS_WITH(MetricsFile(below).open(0),
+                    StartsWith("metrics file " + below + ": cannot create its folder: "));
   CHECK_THROWS_WITH(MetricsFile(temp.path.string()).open(0),
                     "metrics file " + temp.path.string() + " is not a regular file");
   CHECK_THROWS_WITH(MetricsFile("/dev/full").append(3, one("a", 1)),
-                    "metrics file /dev/full: cannot write step 3: No space left on device");
+                    StartsWith("metrics file /dev/full: cannot write the 26 bytes of step 3: No "
+                               "space left on device"));
+}
+
+TEST_CASE("a row that does not fit is cut back at once, and fits once there is space") {
+  const TempFolder temp;
+  const std::string path = (temp.path / "e.jsonl").string();
+  const MetricsFile file(path);
+  file.append(1, one("a", 0.5));
+  const std::string first = text_of(path);
+  const auto limit = [](rlim_t bytes) {
+    rlimit value{};
+    getrlimit(RLIMIT_FSIZE, &value);
+    value.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &value);
+  };
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  limit(first.size() + 10);
+  std::string message;
+  try {
+    file.append(2, one("a", 0.5));
+  } catch (const DeviceError& e) {
+    message = e.what();
+  }
+  limit(RLIM_INFINITY);
+  std::signal(SIGXFSZ, before);
+  CHECK(message ==
+        "metrics file " + path + ": cannot write the 28 bytes of step 2: File too large");
+  CHECK(text_of(path) == first);
+  file.append(2, one("a", 0.5));
+  CHECK(MetricsFile(path).open(2).empty());
+}
+
+TEST_CASE("rows that an earlier part of the run wrote elsewhere are missed aloud") {
+  const TempFolder temp;
+  const std::string path = (temp.path / "e.jsonl").string();
+  CHECK(MetricsFile(path).open(4) ==
+        Lines{"metrics file " + path +
+              ": no rows of steps 1 to 4, which an earlier part of this run did"});
+  MetricsFile(path).append(1, one("a", 1));
+  CHECK(MetricsFile(path).open(2) ==
+        Lines{"metrics file " + path +
+              ": no rows of steps 2 to 2, which an earlier part of this run did"});
+}
+
+TEST_CASE("checking a metrics file changes nothing in it") {
+  const TempFolder temp;
+  const std::string path = temp.write("e.jsonl", "{\"step\":1,\"data\":{}}\n{\"step\":2,\"da");
+  const std::string before = text_of(path);
+  MetricsFile(path).check();
+  CHECK(text_of(path) == before);
+  MetricsFile((temp.path / "new/e.jsonl").string()).check();
+  CHECK(fs::exists(temp.path / "new"));
 }
 
 TEST_CASE("the progress bar shows share, counts and times") {

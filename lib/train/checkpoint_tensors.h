@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/model_config.h"
+#include "train/engine.h"
+#include "train/optimizer.h"
+
+namespace verlcpp::train {
+
+/// Where a checkpoint's tensors lie in its folder: a Hugging Face folder, and one file of HF name +
+/// ".master", ".exp_avg", ".exp_avg_sq". Both hold whole tensors, so any layout reads them.
+inline constexpr const char* kModelFolder = "actor/model/huggingface";
+inline constexpr const char* kOptimizerFile = "actor/optimizer/dist_ckpt/optimizer.safetensors";
+
+/// The tensors of a run that a checkpoint keeps, as one rank holds them.
+struct RunTensors {
+  const model::ModelConfig& model;
+  std::string model_folder;  // whose tokenizer files go with an export
+  const model::ParameterBuffer& weights;
+  Optimizer& optimizer;
+};
+
+/// Writes what `contents` (actor.checkpoint.save_contents) names under `folder`, in the run's
+/// dtype. Every rank of the world calls it and writes its share of each file; rank 0 creates them.
+/// Synced to disk on return. DeviceError names the path, the bytes needed and the reason.
+void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
+                              const std::vector<std::string>& contents, const std::string& folder);
+
+/// Loads what `contents` (actor.checkpoint.load_contents) names, each rank its own part: the
+/// optimizer state and its master weights, else the model's weights alone.
+void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
+                             const std::vector<std::string>& contents, const std::string& folder);
+
+}  // namespace verlcpp::train

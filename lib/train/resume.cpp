@@ -1,0 +1,63 @@
+#include "train/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "train/checkpoint_tensors.h"
+#include "train/config_changes.h"
+
+namespace verlcpp::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void check_resumable(const TrainConfig& config, const std::string& folder,
+                     const CheckpointState& saved, const CheckpointState& now) {
+  if (saved.model_digest != now.model_digest) {
+    throw ConfigError(fmt::format(
+        "trainer.resume_mode={}: {} was written for another model than "
+        "actor_rollout_ref.model.path={} (config.json differs); set trainer.experiment_name or "
+        "trainer.default_local_dir to a folder of this run's own, or trainer.resume_mode=disable",
+        config.trainer.resume_mode, folder, config.actor_rollout_ref.model.path));
+  }
+  const auto& contents = config.actor_rollout_ref.actor.checkpoint.load_contents;
+  for (const auto& [name, file] :
+       {std::pair{"optimizer", kOptimizerFile}, {"model", kModelFolder}}) {
+    const bool wanted = std::find(contents.begin(), contents.end(), name) != contents.end();
+    if (!wanted || fs::exists(fs::path(folder) / file)) continue;
+    throw ConfigError(
+        fmt::format("actor_rollout_ref.actor.checkpoint.load_contents names {}, which {} does not "
+                    "hold; leave it out of load_contents to continue without",
+                    name, folder));
+  }
+  if (saved.data_order == now.data_order) return;
+  log::warning(
+      fmt::format("{} stopped in another order of samples ({}; now {}): the next samples "
+                  "are not the ones it would have taken",
+                  folder, saved.data_order, now.data_order));
+}
+
+}  // namespace
+
+std::optional<std::string> find_checkpoint(const TrainConfig& config, const CheckpointState& now,
+                                           const std::string& config_text,
+                                           const std::function<void()>& beat) {
+  const CheckpointFolder root(config.trainer.default_local_dir);
+  if (config.trainer.save_freq > 0) root.check_writable();
+  for (const std::string& name : root.remove_leftovers()) {
+    log::warning("removed " + name + ", left behind by an interrupted save");
+  }
+  const auto folder = root.find(config.trainer.resume_mode, config.trainer.resume_from_path);
+  if (!folder) return {};
+  check_resumable(config, *folder, read_checkpoint(*folder, beat), now);
+  const std::string changes = changed_keys((fs::path(*folder) / kConfigFile).string(), config_text);
+  if (!changes.empty()) log::info("changed since that checkpoint: " + changes);
+  return folder;
+}
+
+}  // namespace verlcpp::train
