@@ -119,21 +119,24 @@ void CpuBackend::add_bias_backward(const Tensor& d_bias, const Tensor& d_y) {
 
 // --- rows
 
-void CpuBackend::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
+void CpuBackend::embedding(const Tensor& out, const Tensor& table, const Tensor& ids,
+                           int64_t first) {
   expect_rank(table, "table", 2);
   const int64_t rows = ids.numel(), vocab = table.dim(0), width = table.dim(1);
   expect_tensor(out, "out", table.dtype(), {rows, width});
   dispatch(table.dtype(), [&]<class T>() {
-    cpu::embedding(rows, vocab, width, out.as<T>(), table.as<T>(), ids.as<int32_t>());
+    cpu::embedding(rows, vocab, width, out.as<T>(), table.as<T>(), ids.as<int32_t>(), first);
   });
 }
 
-void CpuBackend::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids) {
+void CpuBackend::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids,
+                                    int64_t first) {
   expect_rank(d_table, "d_table", 2);
   const int64_t rows = ids.numel(), vocab = d_table.dim(0), width = d_table.dim(1);
   expect_tensor(d_out, "d_out", d_table.dtype(), {rows, width});
   dispatch(d_table.dtype(), [&]<class T>() {
-    cpu::embedding_backward(rows, vocab, width, d_table.as<T>(), d_out.as<T>(), ids.as<int32_t>());
+    cpu::embedding_backward(rows, vocab, width, d_table.as<T>(), d_out.as<T>(), ids.as<int32_t>(),
+                            first);
   });
 }
 
@@ -148,6 +151,16 @@ void CpuBackend::scatter_rows(const Tensor& out, const Tensor& x, const Tensor& 
   expects(x.dim(0) == rows.numel(), "scatter_rows: one row of x per index");
   cpu::scatter_rows(rows.numel(), out.dim(0), row_bytes(x), out.data(), x.data(),
                     rows.as<int32_t>());
+}
+
+void CpuBackend::join_columns(const Tensor& joined, const Tensor& part, int64_t column) {
+  expect_rank(joined, "joined", 2);
+  expect_rank(part, "part", 2);
+  expect_tensor(part, "part", joined.dtype(), {joined.dim(0), part.dim(1)});
+  expects(column >= 0 && column + part.dim(1) <= joined.dim(1), "join_columns: out of columns");
+  cpu::join_columns(joined.dim(0), row_bytes(joined),
+                    static_cast<size_t>(column * size_of(joined.dtype())), row_bytes(part),
+                    joined.data(), part.data());
 }
 
 // --- normalisation, rotation, activation

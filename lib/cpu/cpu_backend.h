@@ -35,11 +35,13 @@ class CpuBackend final : public Backend {
   void add_bias(const Tensor& x_TD, const Tensor& bias_D) override;
   void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) override;
 
-  void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T) override;
-  void embedding_backward(const Tensor& d_table_VD, const Tensor& d_out_TD,
-                          const Tensor& ids_T) override;
+  void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T,
+                 int64_t first) override;
+  void embedding_backward(const Tensor& d_table_VD, const Tensor& d_out_TD, const Tensor& ids_T,
+                          int64_t first) override;
   void gather_rows(const Tensor& out_RX, const Tensor& x_TX, const Tensor& rows_R) override;
   void scatter_rows(const Tensor& out_TX, const Tensor& x_RX, const Tensor& rows_R) override;
+  void join_columns(const Tensor& joined_TX, const Tensor& part_TY, int64_t column) override;
 
   void rms_norm(const Tensor& y_TD, const Tensor& rstd_T, const Tensor& x_TD, const Tensor& w_D,
                 double eps) override;
@@ -67,13 +69,14 @@ class CpuBackend final : public Backend {
                                 const Tensor& d_q_TNH, const Tensor& d_k_TKH,
                                 const Tensor& d_v_TKH) override;
 
-  void token_log_prob(const Tensor& logits_RV, const Tensor& labels_R, const Tensor& temperature_R,
-                      const Tensor& log_prob_R, const Tensor& entropy_R,
-                      const Tensor& lse_R) override;
+  void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,
+                   const Tensor& temperature_R, int64_t first) override;
+  void token_log_prob(const Tensor& log_prob_R, const Tensor& entropy_R, const Tensor& lse_R,
+                      const Tensor& stats_PR4) override;
   void token_log_prob_backward(const Tensor& logits_RV, const Tensor& labels_R,
                                const Tensor& temperature_R, const Tensor& entropy_R,
                                const Tensor& lse_R, const Tensor& d_log_prob_R,
-                               const Tensor& d_entropy_R) override;
+                               const Tensor& d_entropy_R, int64_t first) override;
   void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
               const Tensor& counters_B4, const SamplingOptions& options) override;
 

@@ -90,9 +90,9 @@ void CpuBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, c
   const size_t q_bytes = static_cast<size_t>(q_width * size_of(q.dtype()));
   const size_t kv_bytes = static_cast<size_t>(kv_width * size_of(q.dtype()));
   const size_t joined = q_bytes + 2 * kv_bytes;
-  join_columns(rows, joined, 0, q_bytes, qkv.data(), q.data());
-  join_columns(rows, joined, q_bytes, kv_bytes, qkv.data(), k.data());
-  join_columns(rows, joined, q_bytes + kv_bytes, kv_bytes, qkv.data(), v.data());
+  cpu::join_columns(rows, joined, 0, q_bytes, qkv.data(), q.data());
+  cpu::join_columns(rows, joined, q_bytes, kv_bytes, qkv.data(), k.data());
+  cpu::join_columns(rows, joined, q_bytes + kv_bytes, kv_bytes, qkv.data(), v.data());
 }
 
 void CpuBackend::attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
@@ -146,25 +146,37 @@ void CpuBackend::attention_block_backward(AttentionMask mask, const AttentionSpa
   });
 }
 
-void CpuBackend::token_log_prob(const Tensor& logits, const Tensor& labels,
-                                const Tensor& temperature, const Tensor& log_prob,
-                                const Tensor& entropy, const Tensor& lse) {
-  check_head(logits, labels, std::array{temperature, log_prob, entropy, lse});
+void CpuBackend::logit_stats(const Tensor& stats, const Tensor& logits, const Tensor& labels,
+                             const Tensor& temperature, int64_t first) {
+  check_head(logits, labels, std::array{temperature});
+  expect_tensor(stats, "stats", DType::kFloat64, {logits.dim(0), 4});
   dispatch(logits.dtype(), [&]<class T>() {
-    cpu::token_log_prob(logits.dim(0), logits.dim(1), logits.as<T>(), labels.as<int32_t>(),
-                        temperature.as<T>(), log_prob.as<T>(), entropy.as<T>(), lse.as<T>());
+    cpu::logit_stats(logits.dim(0), logits.dim(1), first, stats.as<double>(), logits.as<T>(),
+                     labels.as<int32_t>(), temperature.as<T>());
+  });
+}
+
+void CpuBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, const Tensor& lse,
+                                const Tensor& stats) {
+  const int64_t rows = log_prob.numel(), parts = stats.dim(0);
+  expect_tensor(stats, "stats", DType::kFloat64, {parts, rows, 4});
+  expect_like(entropy, "entropy", log_prob);
+  expect_like(lse, "lse", log_prob);
+  dispatch(log_prob.dtype(), [&]<class T>() {
+    cpu::token_log_prob(rows, parts, log_prob.as<T>(), entropy.as<T>(), lse.as<T>(),
+                        stats.as<double>());
   });
 }
 
 void CpuBackend::token_log_prob_backward(const Tensor& logits, const Tensor& labels,
                                          const Tensor& temperature, const Tensor& entropy,
                                          const Tensor& lse, const Tensor& d_log_prob,
-                                         const Tensor& d_entropy) {
+                                         const Tensor& d_entropy, int64_t first) {
   check_head(logits, labels, std::array{temperature, entropy, lse, d_log_prob, d_entropy});
   dispatch(logits.dtype(), [&]<class T>() {
-    cpu::token_log_prob_backward(logits.dim(0), logits.dim(1), logits.as<T>(), labels.as<int32_t>(),
-                                 temperature.as<T>(), entropy.as<T>(), lse.as<T>(),
-                                 d_log_prob.as<T>(), d_entropy.as<T>());
+    cpu::token_log_prob_backward(logits.dim(0), logits.dim(1), first, logits.as<T>(),
+                                 labels.as<int32_t>(), temperature.as<T>(), entropy.as<T>(),
+                                 lse.as<T>(), d_log_prob.as<T>(), d_entropy.as<T>());
   });
 }
 

@@ -35,10 +35,10 @@ double sum_squares(int64_t n, const T* x);
 // --- embedding.cpp
 template <class T>
 void embedding(int64_t rows, int64_t vocab, int64_t width, T* out, const T* table,
-               const int32_t* ids);
+               const int32_t* ids, int64_t first);
 template <class T>
 void embedding_backward(int64_t rows, int64_t vocab, int64_t width, T* d_table, const T* d_out,
-                        const int32_t* ids);
+                        const int32_t* ids, int64_t first);
 
 // --- rows.cpp (any dtype)
 void gather_rows(int64_t count, int64_t limit, size_t row_bytes, std::byte* out, const std::byte* x,
@@ -97,12 +97,15 @@ void attention_delta(int64_t rows, int64_t head_dim, T* delta, const T* d_o, con
 
 // --- log_prob.cpp
 template <class T>
-void token_log_prob(int64_t rows, int64_t vocab, T* logits, const int32_t* labels,
-                    const T* temperature, T* log_prob, T* entropy, T* lse);
+void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, T* logits,
+                 const int32_t* labels, const T* temperature);
 template <class T>
-void token_log_prob_backward(int64_t rows, int64_t vocab, T* logits, const int32_t* labels,
-                             const T* temperature, const T* entropy, const T* lse,
-                             const T* d_log_prob, const T* d_entropy);
+void token_log_prob(int64_t rows, int64_t parts, T* log_prob, T* entropy, T* lse,
+                    const double* stats);
+template <class T>
+void token_log_prob_backward(int64_t rows, int64_t vocab, int64_t first, T* logits,
+                             const int32_t* labels, const T* temperature, const T* entropy,
+                             const T* lse, const T* d_log_prob, const T* d_entropy);
 
 // --- sample.cpp
 template <class T>

@@ -41,7 +41,7 @@ ExtendPlan plan_extend(const KvCache& cache, std::span<const int32_t> slot,
 
 KvCache Transformer::make_kv_cache(int64_t slots, int64_t capacity) const {
   KvCache cache{.slots = slots, .capacity = capacity, .k_CKH = {}, .v_CKH = {}};
-  const Shape shape{slots * capacity, config_.kv_heads, config_.head_dim};
+  const Shape shape{slots * capacity, shard_.kv_heads, config_.head_dim};
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     cache.k_CKH.push_back(empty(shape, MemoryTag::kKv));
     cache.v_CKH.push_back(empty(shape, MemoryTag::kKv));
@@ -54,6 +54,7 @@ Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
                            std::span<const int32_t> past, std::span<const int32_t> count) const {
   const ExtendPlan plan = plan_extend(cache, slot, past, count);
   expects(plan.positions_T.size() == token_ids.size(), "counts must add up to the new tokens");
+  check_ids(token_ids);
   const auto ids = [&](std::span<const int32_t> values) {
     return verlcpp::upload<int32_t>(backend_, values, {static_cast<int64_t>(values.size())},
                                     MemoryTag::kWorkspace);
@@ -69,31 +70,31 @@ Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
                              .max_kv_length = maximum(plan.kv_length)};
   const Tensor positions_T = ids(plan.positions_T), cache_rows_T = ids(plan.cache_rows_T);
   const auto rows = static_cast<int64_t>(token_ids.size());
-  const int64_t kv_columns = config_.kv_heads * config_.head_dim;
+  const int64_t kv_columns = shard_.kv_heads * config_.head_dim;
   const int64_t cache_rows = cache.slots * cache.capacity;
 
-  Tensor hidden_TD = empty({rows, config_.hidden}, MemoryTag::kWorkspace);
-  backend_.embedding(hidden_TD, weights.at("embed_tokens.weight"), ids(token_ids));
+  const TensorParallel tp = tp_.whole_rows();
+  Tensor hidden_TD = embed(weights, tp, ids(token_ids), MemoryTag::kWorkspace);
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     const LayerTensors w = layer_tensors(weights, layer);
     const Tensor& k_CKH = cache.k_CKH[static_cast<size_t>(layer)];
     const Tensor& v_CKH = cache.v_CKH[static_cast<size_t>(layer)];
     LayerSaved s;
-    s.input_TD = hidden_TD;
-    project_qkv(w, positions_T, s, MemoryTag::kWorkspace);
+    s.input_tD = hidden_TD;
+    project_qkv(w, tp, positions_T, s, MemoryTag::kWorkspace);
     backend_.scatter_rows(k_CKH.view({cache_rows, kv_columns}), s.k_TKH.view({rows, kv_columns}),
                           cache_rows_T);
     backend_.scatter_rows(v_CKH.view({cache_rows, kv_columns}), s.v_TKH.view({rows, kv_columns}),
                           cache_rows_T);
     s.o_TNH = empty(s.q_TNH.shape(), MemoryTag::kWorkspace);
-    s.lse_TN = empty_stats({rows, config_.heads}, MemoryTag::kWorkspace);
+    s.lse_TN = empty_stats({rows, shard_.heads}, MemoryTag::kWorkspace);
     backend_.attention_block(AttentionMask::kBottomRight, spans, attention_scale_, s.q_TNH, k_CKH,
                              v_CKH, s.o_TNH, s.lse_TN);
-    hidden_TD = finish_layer(w, s, MemoryTag::kWorkspace);
+    hidden_TD = finish_layer(w, tp, s, MemoryTag::kWorkspace);
   }
   Saved s;
   run_head(weights, hidden_TD, ids(plan.last_rows_B), s, MemoryTag::kWorkspace);
-  return s.logits_RV;
+  return whole_vocabulary(s.logits_RV);
 }
 
 }  // namespace verlcpp::model

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "data/json_reason.h"
 #include "data/text_file.h"
 
 namespace verlcpp::model {
@@ -98,8 +99,8 @@ Fields parse_object(const std::string& text, const std::string& where) {
     Json json = Json::parse(text);
     if (!json.is_object()) throw DataError(where + ": not a JSON object");
     return {std::move(json), where};
-  } catch (const Json::parse_error& error) {
-    throw DataError(where + ": not JSON (byte " + std::to_string(error.byte) + ")");
+  } catch (const Json::exception& error) {
+    throw DataError(where + ": not JSON: " + data::json_reason(error.what(), false));
   }
 }
 

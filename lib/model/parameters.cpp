@@ -1,6 +1,7 @@
 #include "model/parameters.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -23,65 +24,119 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// A tensor that Hugging Face stores as it is.
-ParamSpec whole(std::string name, std::string hf_name, Shape shape) {
-  ParamSpec spec;
-  spec.name = std::move(name);
-  spec.shape = shape;
-  spec.pieces.push_back({std::move(hf_name), std::move(shape), 0});
-  return spec;
-}
+/// How a piece is cut along one axis: this rank's extent of it.
+struct Cut {
+  size_t dim = 0;
+  int64_t first = 0, count = 0;
+};
 
-// `pieces` stacked along the first axis; `columns` is 0 for vectors.
-ParamSpec stacked(std::string name, const std::vector<std::pair<std::string, int64_t>>& pieces,
-                  int64_t columns) {
-  ParamSpec spec;
-  spec.name = std::move(name);
-  int64_t row = 0;
-  for (const auto& [hf_name, rows] : pieces) {
-    spec.pieces.push_back({hf_name, columns == 0 ? Shape{rows} : Shape{rows, columns}, row});
-    row += rows;
+/// Builds the specs of one TP rank.
+class Builder {
+ public:
+  Builder(const ModelConfig& config, const TpPlace& tp)
+      : config_(config), tp_(tp), shard_(tp_shard(config, tp)) {}
+
+  ParamSpec vocabulary(const std::string& name, const std::string& hf_name) const {
+    return stacked(name, {sharded(hf_name, {config_.vocab, config_.hidden},
+                                  {0, shard_.first_token, shard_.vocab})});
   }
-  spec.shape = columns == 0 ? Shape{row} : Shape{row, columns};
-  return spec;
-}
 
-// One layer's tensors in the order in which its backward finishes them.
-std::vector<ParamSpec> layer_specs(const ModelConfig& config, int64_t layer) {
-  const std::string ours = "layers." + std::to_string(layer) + ".";
-  const std::string hf = "model." + ours;
-  const int64_t q_rows = config.heads * config.head_dim;
-  const int64_t kv_rows = config.kv_heads * config.head_dim;
-  const auto qkv = [&](const std::string& kind, int64_t columns) {
+  ParamSpec final_norm() const {
+    return stacked("norm.weight", {same("model.norm.weight", config_.hidden, TpKind::kReplicated)});
+  }
+
+  /// One layer's tensors in the order in which its backward finishes them.
+  std::vector<ParamSpec> layer(int64_t index) const {
+    const std::string ours = "layers." + std::to_string(index) + ".";
+    const std::string hf = "model." + ours;
+    const int64_t hidden = config_.hidden, head_dim = config_.head_dim;
+    const Cut ffn{0, shard_.first_ffn, shard_.ffn};
+    const Cut heads{1, shard_.first_head * head_dim, shard_.heads * head_dim};
+    const TpKind norm = tp_.sequence_parallel ? TpKind::kPartial : TpKind::kReplicated;
+    std::vector<ParamSpec> specs;
+    specs.push_back(stacked(ours + "down_proj.weight",
+                            {sharded(hf + "mlp.down_proj.weight", {hidden, config_.ffn},
+                                     {1, shard_.first_ffn, shard_.ffn})}));
+    specs.push_back(stacked(ours + "gate_up_proj.weight",
+                            {sharded(hf + "mlp.gate_proj.weight", {config_.ffn, hidden}, ffn),
+                             sharded(hf + "mlp.up_proj.weight", {config_.ffn, hidden}, ffn)}));
+    specs.push_back(stacked(ours + "post_attention_layernorm.weight",
+                            {same(hf + "post_attention_layernorm.weight", hidden, norm)}));
+    specs.push_back(stacked(
+        ours + "o_proj.weight",
+        {sharded(hf + "self_attn.o_proj.weight", {hidden, config_.heads * head_dim}, heads)}));
+    if (config_.qk_norm) {
+      for (const std::string name : {"q_norm.weight", "k_norm.weight"}) {
+        specs.push_back(
+            stacked(ours + name, {same(hf + "self_attn." + name, head_dim, TpKind::kPartial)}));
+      }
+    }
+    if (config_.qkv_bias) specs.push_back(qkv(ours, hf, "bias"));
+    specs.push_back(qkv(ours, hf, "weight"));
+    specs.push_back(stacked(ours + "input_layernorm.weight",
+                            {same(hf + "input_layernorm.weight", hidden, norm)}));
+    return specs;
+  }
+
+ private:
+  static HfPiece sharded(std::string hf_name, Shape shape, const Cut& cut) {
+    HfPiece piece{.hf_name = std::move(hf_name), .shape = shape, .local = shape};
+    piece.local.at(cut.dim) = cut.count;
+    piece.shard_dim = cut.dim;
+    piece.first = cut.first;
+    piece.kind = TpKind::kSharded;
+    return piece;
+  }
+
+  HfPiece same(std::string hf_name, int64_t width, TpKind kind) const {
+    if (tp_.size == 1) kind = TpKind::kReplicated;
+    return {.hf_name = std::move(hf_name),
+            .shape = {width},
+            .local = {width},
+            .kind = kind,
+            .owned = tp_.rank == 0};
+  }
+
+  HfPiece kv(std::string hf_name, Shape shape) const {
+    const int64_t head_dim = config_.head_dim;
+    HfPiece piece = sharded(std::move(hf_name), std::move(shape),
+                            {0, shard_.first_kv_head * head_dim, shard_.kv_heads * head_dim});
+    if (shard_.kv_replicas == 1) return piece;
+    piece.kind = TpKind::kKvReplicated;
+    piece.owned = tp_.rank % shard_.kv_replicas == 0;
+    return piece;
+  }
+
+  ParamSpec qkv(const std::string& ours, const std::string& hf, const std::string& kind) const {
+    const int64_t head_dim = config_.head_dim;
+    const auto shape = [&](int64_t heads) {
+      return kind == "bias" ? Shape{heads * head_dim} : Shape{heads * head_dim, config_.hidden};
+    };
     return stacked(ours + "qkv_proj." + kind,
-                   {{hf + "self_attn.q_proj." + kind, q_rows},
-                    {hf + "self_attn.k_proj." + kind, kv_rows},
-                    {hf + "self_attn.v_proj." + kind, kv_rows}},
-                   columns);
-  };
-  std::vector<ParamSpec> specs;
-  specs.push_back(
-      whole(ours + "down_proj.weight", hf + "mlp.down_proj.weight", {config.hidden, config.ffn}));
-  specs.push_back(
-      stacked(ours + "gate_up_proj.weight",
-              {{hf + "mlp.gate_proj.weight", config.ffn}, {hf + "mlp.up_proj.weight", config.ffn}},
-              config.hidden));
-  specs.push_back(whole(ours + "post_attention_layernorm.weight",
-                        hf + "post_attention_layernorm.weight", {config.hidden}));
-  specs.push_back(
-      whole(ours + "o_proj.weight", hf + "self_attn.o_proj.weight", {config.hidden, q_rows}));
-  if (config.qk_norm) {
-    specs.push_back(
-        whole(ours + "q_norm.weight", hf + "self_attn.q_norm.weight", {config.head_dim}));
-    specs.push_back(
-        whole(ours + "k_norm.weight", hf + "self_attn.k_norm.weight", {config.head_dim}));
+                   {sharded(hf + "self_attn.q_proj." + kind, shape(config_.heads),
+                            {0, shard_.first_head * head_dim, shard_.heads * head_dim}),
+                    kv(hf + "self_attn.k_proj." + kind, shape(config_.kv_heads)),
+                    kv(hf + "self_attn.v_proj." + kind, shape(config_.kv_heads))});
   }
-  if (config.qkv_bias) specs.push_back(qkv("bias", 0));
-  specs.push_back(qkv("weight", config.hidden));
-  specs.push_back(
-      whole(ours + "input_layernorm.weight", hf + "input_layernorm.weight", {config.hidden}));
-  return specs;
-}
+
+  /// `pieces` one below the other.
+  static ParamSpec stacked(std::string name, std::vector<HfPiece> pieces) {
+    ParamSpec spec;
+    spec.name = std::move(name);
+    spec.shape = pieces.front().local;
+    spec.shape[0] = 0;
+    for (HfPiece& piece : pieces) {
+      piece.row = spec.shape[0];
+      spec.shape[0] += piece.local[0];
+    }
+    spec.pieces = std::move(pieces);
+    return spec;
+  }
+
+  const ModelConfig& config_;
+  TpPlace tp_;
+  TpShard shard_;
+};
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo): a name's random stream.
 uint64_t fnv1a(std::string_view text) {
@@ -93,45 +148,74 @@ uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-void initialize_piece(Backend& backend, const Tensor& piece, const HfPiece& what, PhiloxKey key) {
-  const uint64_t stream = fnv1a(what.hf_name);
-  const bool is_matrix = what.shape.size() > 1;
-  const double constant = what.hf_name.ends_with(".bias") ? 0.0 : 1.0;
-  for (int64_t first = 0; first < piece.numel(); first += kInitializeChunk) {
-    const int64_t count = std::min(kInitializeChunk, piece.numel() - first);
-    std::vector<double> values(static_cast<size_t>(count), constant);
-    if (is_matrix) {
-      for (int64_t i = 0; i < count; ++i) {
-        values[static_cast<size_t>(i)] =
-            kInitializerRange * normal(key, stream, static_cast<uint64_t>(first + i));
-      }
-    }
-    const Tensor chunk = upload_as(backend, piece.dtype(), values, {count}, MemoryTag::kWorkspace);
-    backend.copy(piece.slice(first, {count}), chunk);
+/// Values of elements [first, first + count) of a Hugging Face tensor.
+void initial_values(const HfPiece& piece, PhiloxKey key, int64_t first, std::span<double> values) {
+  if (piece.shape.size() == 1) {
+    std::fill(values.begin(), values.end(), piece.hf_name.ends_with(".bias") ? 0.0 : 1.0);
+    return;
+  }
+  const uint64_t stream = fnv1a(piece.hf_name);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = kInitializerRange * normal(key, stream, static_cast<uint64_t>(first) + i);
   }
 }
 
 }  // namespace
 
-ParameterLayout::ParameterLayout(const ModelConfig& config, int64_t pool) {
+FlatRange intersection(const FlatRange& a, const FlatRange& b) {
+  const int64_t first = std::max(a.first, b.first);
+  return {first, std::max<int64_t>(0, std::min(a.end(), b.end()) - first)};
+}
+
+FlatRange ParamSpec::range_of(const HfPiece& piece) const {
+  const int64_t row_size = shape[0] == 0 ? 0 : numel_of(shape) / shape[0];
+  return {offset + piece.row * row_size, numel_of(piece.local)};
+}
+
+std::vector<Run> runs_of(const ParamSpec& spec, const HfPiece& piece, const FlatRange& within) {
+  const FlatRange all = spec.range_of(piece);
+  const FlatRange wanted = intersection(all, within);
+  std::vector<Run> runs;
+  // Cut along the first axis (or not at all) the piece is one run of the global tensor; cut along
+  // the second, one per row.
+  const bool by_row = piece.shard_dim == 1;
+  const int64_t length = by_row ? piece.local[1] : all.count;
+  const int64_t stride = by_row ? piece.shape[1] : 0;
+  const int64_t row_size = piece.shape.size() == 1 ? 1 : piece.shape[1];
+  const int64_t begin = by_row ? piece.first : piece.first * row_size;
+  for (int64_t at = wanted.first; at < wanted.end();) {
+    const int64_t row = (at - all.first) / length, column = (at - all.first) % length;
+    const int64_t count = std::min(length - column, wanted.end() - at);
+    runs.push_back({at, begin + row * stride + column, count});
+    at += count;
+  }
+  return runs;
+}
+
+ParameterLayout::ParameterLayout(const ModelConfig& config, int64_t pool, const TpPlace& tp)
+    : pool_(pool), kv_replicas_(tp_shard(config, tp).kv_replicas) {
   expects(pool >= 1, "a parameter layout needs a pool of at least one rank");
-  if (!config.tied_embeddings) {
-    append(whole("lm_head.weight", "lm_head.weight", {config.vocab, config.hidden}));
-  }
-  append(whole("norm.weight", "model.norm.weight", {config.hidden}));
+  const Builder builder(config, tp);
+  if (!config.tied_embeddings) append(builder.vocabulary("lm_head.weight", "lm_head.weight"));
+  append(builder.final_norm());
   for (int64_t layer = config.layers - 1; layer >= 0; --layer) {
-    for (ParamSpec& spec : layer_specs(config, layer)) append(std::move(spec));
+    for (ParamSpec& spec : builder.layer(layer)) append(std::move(spec));
   }
-  append(whole("embed_tokens.weight", "model.embed_tokens.weight", {config.vocab, config.hidden}));
+  append(builder.vocabulary("embed_tokens.weight", "model.embed_tokens.weight"));
   numel_ = round_up(numel_, pool * kAlignment);
 }
 
 void ParameterLayout::append(ParamSpec spec) {
   spec.offset = round_up(numel_, kAlignment);
   spec.decay = spec.shape.size() > 1;
-  numel_ = spec.offset + numel_of(spec.shape);
+  numel_ = spec.range().end();
   expects(index_.emplace(spec.name, specs_.size()).second, "a parameter name appears twice");
   specs_.push_back(std::move(spec));
+}
+
+FlatRange ParameterLayout::share(int64_t pool_rank) const {
+  const int64_t count = numel_ / pool_;
+  return {pool_rank * count, count};
 }
 
 const ParamSpec& ParameterLayout::spec(const std::string& name) const {
@@ -140,23 +224,62 @@ const ParamSpec& ParameterLayout::spec(const std::string& name) const {
   return specs_[found->second];
 }
 
+std::vector<FlatRange> ParameterLayout::owned(const FlatRange& within) const {
+  std::vector<FlatRange> ranges;
+  bool goes_on = false;  // the last element before this piece was owned, or padding behind it
+  for (const ParamSpec& spec : specs_) {
+    for (const HfPiece& piece : spec.pieces) {
+      const FlatRange part = intersection(spec.range_of(piece), within);
+      if (part.count == 0) continue;
+      if (piece.owned && goes_on) {
+        ranges.back().count = part.end() - ranges.back().first;
+      } else if (piece.owned) {
+        ranges.push_back(part);
+      }
+      goes_on = piece.owned;
+    }
+  }
+  return ranges;
+}
+
 ParameterBuffer::ParameterBuffer(Backend& backend, const ParameterLayout& layout, DType dtype,
                                  MemoryTag tag)
-    : layout_(&layout), flat_(backend.allocate(dtype, {layout.numel()}, tag)) {
+    : ParameterBuffer(backend, layout, dtype, tag, layout.whole()) {}
+
+ParameterBuffer::ParameterBuffer(Backend& backend, const ParameterLayout& layout, DType dtype,
+                                 MemoryTag tag, const FlatRange& range)
+    : layout_(&layout), range_(range), flat_(backend.allocate(dtype, {range.count}, tag)) {
   backend.fill_zero(flat_);
+}
+
+Tensor ParameterBuffer::slice(const FlatRange& part) const {
+  expects(part.first >= range_.first && part.end() <= range_.end(),
+          "elements outside of a buffer's range");
+  return flat_.slice(part.first - range_.first, {part.count});
 }
 
 Tensor ParameterBuffer::at(const std::string& name) const {
   const ParamSpec& spec = layout_->spec(name);
-  return flat_.slice(spec.offset, spec.shape);
+  return slice(spec.range()).view(spec.shape);
 }
 
 void initialize(Backend& backend, const ParameterBuffer& weights, uint64_t seed) {
   const PhiloxKey key = rng_key(seed, RngPurpose::kWeightInit);
+  std::vector<double> values;
   for (const ParamSpec& spec : weights.layout().specs()) {
-    const Tensor tensor = weights.at(spec.name);
     for (const HfPiece& piece : spec.pieces) {
-      initialize_piece(backend, tensor.rows(piece.row, piece.shape[0]), piece, key);
+      const FlatRange all = intersection(spec.range_of(piece), weights.range());
+      for (int64_t first = all.first; first < all.end(); first += kInitializeChunk) {
+        const FlatRange chunk{first, std::min(kInitializeChunk, all.end() - first)};
+        values.resize(static_cast<size_t>(chunk.count));
+        for (const Run& run : runs_of(spec, piece, chunk)) {
+          initial_values(piece, key, run.global,
+                         std::span(values).subspan(static_cast<size_t>(run.flat - first),
+                                                   static_cast<size_t>(run.count)));
+        }
+        backend.copy(weights.slice(chunk), upload_as(backend, DType::kFloat64, values,
+                                                     {chunk.count}, MemoryTag::kWorkspace));
+      }
     }
   }
 }

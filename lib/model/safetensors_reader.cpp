@@ -16,6 +16,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/json_reason.h"
 #include "data/text_file.h"
 #include "model/safetensors_format.h"
 #include "model/weights_io.h"
@@ -74,6 +75,10 @@ std::pair<std::string_view, std::span<const std::byte>> split(std::span<const st
   }
   uint64_t length = 0;
   for (size_t i = 0; i < 8; ++i) length |= std::to_integer<uint64_t>(file[i]) << (8 * i);
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.starts_with("version https://git-lfs")) {
+    fail(path, "a pointer of Git LFS, not the weights; git lfs pull fetches them");
+  }
   if (length > file.size() - 8) {
     fail(path, "the header claims " + std::to_string(length) + " bytes of a file of " +
                    std::to_string(file.size()) + "; not a safetensors file, or truncated");
@@ -210,15 +215,23 @@ SafetensorsReader::Tensors SafetensorsReader::map_file(const std::string& path) 
 }
 
 void SafetensorsReader::map_index(const std::string& folder) {
-  const Json index = Json::parse(data::read_text_file(path_), nullptr, false);
+  Json index;
+  try {
+    index = Json::parse(data::read_text_file(path_));
+  } catch (const Json::exception& error) {
+    fail(path_, "not JSON: " + data::json_reason(error.what(), false));
+  }
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
-    fail(path_, "has no weight_map object");
+    fail(path_, R"(has no weight_map object; valid: {"weight_map": {TENSOR: FILE, ...}})");
   }
   std::map<std::string, Tensors> shards;
   for (const auto& [name, shard] : index["weight_map"].items()) {
     const std::string file = shard.is_string() ? shard.get<std::string>() : "";
     if (file.empty() || file.find('/') != std::string::npos) {
       fail(path_ + ": " + quoted(name), "file " + shard.dump() + "; valid: a name in this folder");
+    }
+    if (!std::filesystem::exists(folder + "/" + file)) {
+      fail(path_ + ": " + quoted(name), "file " + shard.dump() + " is not in this folder");
     }
     if (!shards.contains(file)) shards.emplace(file, map_file(folder + "/" + file));
     const auto found = shards[file].find(name);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -11,7 +10,7 @@ namespace verlcpp::model {
 
 namespace {
 
-int64_t bytes_of(const TensorToWrite& tensor) {
+int64_t bytes_of(const TensorEntry& tensor) {
   return numel_of(tensor.shape) * size_of(tensor.dtype);
 }
 
@@ -24,16 +23,16 @@ std::string dtype_name(DType dtype) {
 }
 
 /// The JSON header, padded with spaces to a multiple of 8 bytes so that the data is aligned.
-std::string make_header(const std::vector<const TensorToWrite*>& order) {
+std::string make_header(const std::vector<TensorEntry>& tensors) {
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}};
   int64_t begin = 0;
-  for (const TensorToWrite* tensor : order) {
-    expects(!header.contains(tensor->name), "a tensor is written twice: " + tensor->name);
-    const int64_t end = begin + bytes_of(*tensor);
-    header[tensor->name] = {{"dtype", dtype_name(tensor->dtype)},
-                            {"shape", tensor->shape},
-                            {"data_offsets", {begin, end}}};
+  for (const TensorEntry& tensor : tensors) {
+    expects(!header.contains(tensor.name), "a tensor is written twice: " + tensor.name);
+    const int64_t end = begin + bytes_of(tensor);
+    header[tensor.name] = {{"dtype", dtype_name(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {begin, end}}};
     begin = end;
   }
   std::string text = header.dump();
@@ -43,30 +42,40 @@ std::string make_header(const std::vector<const TensorToWrite*>& order) {
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
-  std::vector<const TensorToWrite*> order;
-  for (const TensorToWrite& tensor : tensors) order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return size_of(a->dtype) > size_of(b->dtype);
+SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorEntry> tensors)
+    : path_(std::move(path)) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return size_of(a.dtype) > size_of(b.dtype);
   });
-  const std::string header = make_header(order);
-  std::array<std::byte, 8> length;
-  for (size_t i = 0; i < 8; ++i) {
-    length[i] = static_cast<std::byte>(header.size() >> (8 * i) & 0xFF);
+  const std::string json = make_header(tensors);
+  for (size_t i = 0; i < 8; ++i) header_ += static_cast<char>(json.size() >> (8 * i) & 0xFF);
+  header_ += json;
+  bytes_ = static_cast<int64_t>(header_.size());
+  for (const TensorEntry& tensor : tensors) {
+    places_[tensor.name] = {tensor.dtype, bytes_};
+    bytes_ += bytes_of(tensor);
   }
-  int64_t total = static_cast<int64_t>(length.size() + header.size());
-  for (const TensorToWrite* tensor : order) total += bytes_of(*tensor);
+}
 
-  SyncedFile file(path, total);
-  file.write(length);
-  file.write(std::as_bytes(std::span(header)));
-  std::vector<std::byte> bytes;
-  for (const TensorToWrite* tensor : order) {
-    bytes.resize(static_cast<size_t>(bytes_of(*tensor)));
-    tensor->fill(bytes);
-    file.write(bytes);
-  }
+SafetensorsWriter::~SafetensorsWriter() = default;
+
+void SafetensorsWriter::create() const {
+  SyncedFile file(path_, bytes_);
+  file.reserve();
+  file.write(std::as_bytes(std::span(header_)));
   file.close();
+}
+
+void SafetensorsWriter::write(const std::string& name, int64_t first,
+                              std::span<const std::byte> bytes) {
+  if (!file_) file_ = std::make_unique<SyncedFile>(path_, bytes_, SyncedFile::Open::kExisting);
+  const Place& place = places_.at(name);
+  file_->write_at(place.offset + first * size_of(place.dtype), bytes);
+}
+
+void SafetensorsWriter::close() {
+  if (file_) file_->close();
+  file_.reset();
 }
 
 }  // namespace verlcpp::model

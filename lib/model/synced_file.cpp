@@ -12,9 +12,10 @@
 
 namespace verlcpp::model {
 
-SyncedFile::SyncedFile(std::string path, int64_t bytes_needed)
+SyncedFile::SyncedFile(std::string path, int64_t bytes_needed, Open how)
     : path_(std::move(path)), bytes_needed_(bytes_needed) {
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int create = how == Open::kCreate ? O_CREAT | O_TRUNC : 0;
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | create, 0644);
   if (file_ < 0) fail();
 }
 
@@ -25,6 +26,21 @@ SyncedFile::~SyncedFile() {
 void SyncedFile::fail() const {
   throw DeviceError(path_ + ": cannot write " + std::to_string(bytes_needed_) +
                     " bytes: " + std::strerror(errno));
+}
+
+void SyncedFile::reserve() {
+  errno = ::posix_fallocate(file_, 0, bytes_needed_);
+  if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO) fail();
+}
+
+void SyncedFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail();
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += written;
+  }
 }
 
 void SyncedFile::write(std::span<const std::byte> bytes) {
@@ -57,4 +73,3 @@ void sync_folder(const std::string& folder) {
 }
 
 }  // namespace verlcpp::model
-

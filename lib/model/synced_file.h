@@ -7,16 +7,23 @@
 
 namespace verlcpp::model {
 
-/// A file being written from its start. `close` syncs file and folder to disk; a file destroyed
-/// before is left as it is. DeviceError names the path, the bytes needed and the reason.
+/// A file being written. `close` syncs file and folder to disk; a file destroyed before is left as
+/// it is. DeviceError names the path, the bytes needed and the reason.
 class SyncedFile {
  public:
-  /// Creates or empties `path`. `bytes_needed`: of the whole file, for messages.
-  SyncedFile(std::string path, int64_t bytes_needed);
+  enum class Open { kCreate, kExisting };
+  /// Creates or empties `path`, or opens it as it is. `bytes_needed`: of the whole file, for
+  /// messages and `reserve`.
+  SyncedFile(std::string path, int64_t bytes_needed, Open how = Open::kCreate);
   ~SyncedFile();
   SyncedFile(const SyncedFile&) = delete;
   SyncedFile& operator=(const SyncedFile&) = delete;
+  /// Takes all of its bytes on the disk now, where the file system can, so that a full disk is
+  /// known before anything is computed for it.
+  void reserve();
+  /// Goes on where the last `write` ended, at first at the start.
   void write(std::span<const std::byte> bytes);
+  void write_at(int64_t offset, std::span<const std::byte> bytes);
   void close();
 
  private:

@@ -7,10 +7,13 @@
 
 namespace verlcpp::model {
 
-Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtype)
+Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtype,
+                         parallel::Communicator* tp, bool sequence_parallel)
     : backend_(backend),
       config_(config),
       dtype_(dtype),
+      tp_(backend, tp, sequence_parallel),
+      shard_(tp_shard(config, tp_.place())),
       attention_scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   expects(config.kv_heads > 0 && config.heads % config.kv_heads == 0,
           "query heads must be a multiple of kv heads");
@@ -30,6 +33,8 @@ DeviceBatch Transformer::upload(const data::PackedBatch& batch, const parallel::
                                 std::span<const double> temperature) const {
   const int64_t rows = batch.rows();
   expects(static_cast<int64_t>(temperature.size()) == rows, "one temperature per packed row");
+  check_ids(batch.token_ids);
+  check_ids(batch.labels);
   std::vector<int32_t> labels;
   std::vector<double> head_temperature;
   int32_t previous = -1;
@@ -82,6 +87,15 @@ LayerTensors Transformer::layer_tensors(const ParameterBuffer& buffer, int64_t l
     t.k_norm_H = buffer.at(prefix + "k_norm.weight");
   }
   return t;
+}
+
+void Transformer::check_ids(std::span<const int32_t> ids) const {
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= config_.vocab) {
+      expects(false, "token id " + std::to_string(id) + " outside of a vocabulary of " +
+                         std::to_string(config_.vocab));
+    }
+  }
 }
 
 std::string Transformer::head_name() const {

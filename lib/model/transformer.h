@@ -9,9 +9,11 @@
 #include "model/context_parallel_attention.h"
 #include "model/model_config.h"
 #include "model/parameters.h"
+#include "model/tensor_parallel.h"
 #include "tensor/backend.h"
 
-// Shape letters: see tensor/backend.h.
+// Shape letters: see tensor/backend.h; heads, ffn columns and vocabulary are this TP rank's part
+// (N, K, F, V), t = T, or T / TP with sequence parallelism.
 
 namespace verlcpp::model {
 
@@ -34,10 +36,10 @@ struct LayerTensors {
 /// Activations one micro-batch keeps between forward and backward. Owned by the caller; backward
 /// frees each layer's once it is done with them.
 struct LayerSaved {
-  Tensor input_TD, norm1_TD, rstd1_T;
+  Tensor input_tD, norm1_tD, rstd1_t;
   Tensor q_pre_TNH, k_pre_TKH, q_rstd, k_rstd;  // before QK norm; only with qk_norm
   Tensor q_TNH, k_TKH, v_TKH, o_TNH, lse_TN;
-  Tensor mid_TD, norm2_TD, rstd2_T, gate_up_T2F, act_TF;
+  Tensor mid_tD, norm2_tD, rstd2_t, gate_up_T2F, act_TF;
 };
 /// What a layer keeps for backward; the rest is computed there again, to the same numbers.
 /// Megatron's recompute_granularity: nothing is recomputed, core attention is, or all but the
@@ -63,12 +65,16 @@ struct KvCache {
 
 /// The decoder: written-out forward and backward as straight lists of op calls, no autograd.
 /// Without mutable state: parameters, batch and saved activations are passed in. Knows CP only
-/// through ContextParallelAttention. Gradients accumulate into `grad`.
+/// through ContextParallelAttention, TP through TensorParallel. Gradients accumulate into `grad`,
+/// on each TP rank as TpKind says.
 class Transformer {
  public:
-  Transformer(Backend& backend, const ModelConfig& config, DType dtype);
+  /// `tp` is null for one rank; its rank decides which part of the model the buffers hold.
+  Transformer(Backend& backend, const ModelConfig& config, DType dtype,
+              parallel::Communicator* tp = nullptr, bool sequence_parallel = false);
 
   const ModelConfig& config() const { return config_; }
+  const TpPlace& tp_place() const { return tp_.place(); }
 
   /// Uploads a packed batch. `head_rows` are the local rows whose log-prob is wanted (rising),
   /// `temperature` holds one value per packed row.
@@ -83,7 +89,8 @@ class Transformer {
   void backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention, Saved& saved, const Tensor& d_log_prob_R,
                 const Tensor& d_entropy_R, const ParameterBuffer& grad) const;
-  /// Unscaled logits [R, V] of the batch's head rows (tests, export checks).
+  /// Unscaled logits [R, V] of the batch's head rows over the whole vocabulary (tests, export
+  /// checks).
   Tensor logits(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention) const;
 
@@ -91,7 +98,7 @@ class Transformer {
   /// Runs new tokens of several sequences (prefill or decode), extending their cache. Sequence i
   /// occupies cache slot `slot[i]`, has `past[i]` positions cached and gets `count[i]` new tokens,
   /// at least one, laid end to end in `token_ids`. Slots of one call differ. Returns the logits
-  /// [B, V] of each sequence's last new token.
+  /// [B, V] of each sequence's last new token over the whole vocabulary, the same on all TP ranks.
   Tensor extend(const ParameterBuffer& weights, KvCache& cache, std::span<const int32_t> token_ids,
                 std::span<const int32_t> slot, std::span<const int32_t> past,
                 std::span<const int32_t> count) const;
@@ -107,13 +114,19 @@ class Transformer {
                     const ContextParallelAttention& attention, Saved* saved) const;
   void run_attention(const DeviceBatch& batch, const ContextParallelAttention& attention,
                      LayerSaved& s, MemoryTag tag) const;
-  void project_qkv(const LayerTensors& w, const Tensor& positions_T, LayerSaved& s,
-                   MemoryTag tag) const;
+  void project_qkv(const LayerTensors& w, const TensorParallel& tp, const Tensor& positions_T,
+                   LayerSaved& s, MemoryTag tag) const;
   void normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
-  void run_mlp_up(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
-  Tensor finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
+  void run_mlp_up(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
+                  MemoryTag tag) const;
+  Tensor finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
+                      MemoryTag tag) const;
+  Tensor embed(const ParameterBuffer& weights, const TensorParallel& tp, const Tensor& token_ids_T,
+               MemoryTag tag) const;
   void run_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
                 Saved& s, MemoryTag tag) const;
+  Tensor whole_vocabulary(const Tensor& logits_RV) const;
+  void check_ids(std::span<const int32_t> ids) const;
 
   /// Computes again what the layer's policy dropped.
   void restore(const LayerTensors& w, const DeviceBatch& batch,
@@ -123,10 +136,10 @@ class Transformer {
   Tensor head_backward(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
                        const ParameterBuffer& grad) const;
   Tensor mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
-                      const Tensor& d_hidden_TD) const;
+                      const Tensor& d_hidden_tD) const;
   Tensor attention_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                             const DeviceBatch& batch, const ContextParallelAttention& attention,
-                            const Tensor& d_mid_TD) const;
+                            const Tensor& d_mid_tD) const;
   Tensor qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                       const Tensor& positions_T, const Tensor& d_q_TNH, const Tensor& d_k_TKH,
                       const Tensor& d_v_TKH) const;
@@ -134,6 +147,8 @@ class Transformer {
   Backend& backend_;
   ModelConfig config_;
   DType dtype_;
+  TensorParallel tp_;
+  TpShard shard_;
   double attention_scale_;
   Tensor inv_freq_;
 };

@@ -10,42 +10,46 @@ Tensor Transformer::head_backward(const ParameterBuffer& weights, const DeviceBa
   const Tensor d_final_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
   backend_.matmul(d_final_RD, s.logits_RV, weights.at(head_name()), false, false, false);
   backend_.matmul(grad.at(head_name()), s.logits_RV, s.head_input_RD, true, false, true);
+  tp_.all_reduce(d_final_RD);
   backend_.rms_norm_backward(d_final_RD, grad.at("norm.weight"), d_final_RD, s.final_input_RD,
                              weights.at("norm.weight"), s.final_rstd_R);
   // Rows outside of the head, pads among them, carry no gradient.
   const Tensor d_hidden_TD = empty({batch.rows, config_.hidden}, MemoryTag::kWorkspace);
   backend_.fill_zero(d_hidden_TD);
   backend_.scatter_rows(d_hidden_TD, d_final_RD, batch.head_rows_R);
-  return d_hidden_TD;
+  return tp_.own_rows(d_hidden_TD);
 }
 
 void Transformer::restore(const LayerTensors& w, const DeviceBatch& batch,
                           const ContextParallelAttention& attention, LayerSaved& s) const {
   const bool full = !s.q_TNH.defined();
-  if (full) project_qkv(w, batch.positions_T, s, MemoryTag::kSaved);
+  if (full) project_qkv(w, tp_, batch.positions_T, s, MemoryTag::kSaved);
   if (!s.o_TNH.defined()) run_attention(batch, attention, s, MemoryTag::kSaved);
-  if (full) run_mlp_up(w, s, MemoryTag::kSaved);
+  if (full) run_mlp_up(w, tp_, s, MemoryTag::kSaved);
 }
 
 Tensor Transformer::mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
-                                 const Tensor& d_hidden_TD) const {
+                                 const Tensor& d_hidden_tD) const {
+  const Tensor d_hidden_TD = tp_.gathered(d_hidden_tD);
   const Tensor d_act_TF = empty(s.act_TF.shape(), MemoryTag::kWorkspace);
   backend_.matmul(d_act_TF, d_hidden_TD, w.down_DF, false, false, false);
   backend_.matmul(g.down_DF, d_hidden_TD, s.act_TF, true, false, true);
   const Tensor d_gate_up_T2F = empty(s.gate_up_T2F.shape(), MemoryTag::kWorkspace);
   backend_.swiglu_backward(d_gate_up_T2F, d_act_TF, s.gate_up_T2F);
-  const Tensor d_mid_TD = empty(s.mid_TD.shape(), MemoryTag::kWorkspace);
-  backend_.matmul(d_mid_TD, d_gate_up_T2F, w.gate_up_2FD, false, false, false);
-  backend_.matmul(g.gate_up_2FD, d_gate_up_T2F, s.norm2_TD, true, false, true);
-  backend_.rms_norm_backward(d_mid_TD, g.post_norm_D, d_mid_TD, s.mid_TD, w.post_norm_D, s.rstd2_T);
-  backend_.add(d_mid_TD, d_mid_TD, d_hidden_TD);
-  return d_mid_TD;
+  const Tensor d_norm2_TD = empty(d_hidden_TD.shape(), MemoryTag::kWorkspace);
+  backend_.matmul(d_norm2_TD, d_gate_up_T2F, w.gate_up_2FD, false, false, false);
+  backend_.matmul(g.gate_up_2FD, d_gate_up_T2F, tp_.gathered(s.norm2_tD), true, false, true);
+  const Tensor d_mid_tD = tp_.reduced(d_norm2_TD);
+  backend_.rms_norm_backward(d_mid_tD, g.post_norm_D, d_mid_tD, s.mid_tD, w.post_norm_D, s.rstd2_t);
+  backend_.add(d_mid_tD, d_mid_tD, d_hidden_tD);
+  return d_mid_tD;
 }
 
 Tensor Transformer::attention_backward(const LayerTensors& w, const LayerTensors& g,
                                        const LayerSaved& s, const DeviceBatch& batch,
                                        const ContextParallelAttention& attention,
-                                       const Tensor& d_mid_TD) const {
+                                       const Tensor& d_mid_tD) const {
+  const Tensor d_mid_TD = tp_.gathered(d_mid_tD);
   const Shape flat_o{batch.rows, w.o_DX.dim(1)};
   const Tensor d_o_TNH = empty(s.o_TNH.shape(), MemoryTag::kWorkspace);
   backend_.matmul(d_o_TNH.view(flat_o), d_mid_TD, w.o_DX, false, false, false);
@@ -56,20 +60,20 @@ Tensor Transformer::attention_backward(const LayerTensors& w, const LayerTensors
   const Tensor d_v_TKH = empty(s.v_TKH.shape(), MemoryTag::kWorkspace);
   attention.backward(batch.attention, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, s.o_TNH,
                      s.lse_TN, d_o_TNH, d_q_TNH, d_k_TKH, d_v_TKH);
-  const Tensor d_input_TD = qkv_backward(w, g, s, batch.positions_T, d_q_TNH, d_k_TKH, d_v_TKH);
-  backend_.add(d_input_TD, d_input_TD, d_mid_TD);
-  return d_input_TD;
+  const Tensor d_input_tD = qkv_backward(w, g, s, batch.positions_T, d_q_TNH, d_k_TKH, d_v_TKH);
+  backend_.add(d_input_tD, d_input_tD, d_mid_tD);
+  return d_input_tD;
 }
 
 Tensor Transformer::qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                                  const Tensor& positions_T, const Tensor& d_q_TNH,
                                  const Tensor& d_k_TKH, const Tensor& d_v_TKH) const {
-  const int64_t rows = s.input_TD.dim(0);
+  const int64_t rows = d_q_TNH.dim(0);
   backend_.rope(d_q_TNH, positions_T, inv_freq_, true);
   backend_.rope(d_k_TKH, positions_T, inv_freq_, true);
   if (config_.qk_norm) {
-    const Shape q_rows{rows * config_.heads, config_.head_dim};
-    const Shape k_rows{rows * config_.kv_heads, config_.head_dim};
+    const Shape q_rows{rows * shard_.heads, config_.head_dim};
+    const Shape k_rows{rows * shard_.kv_heads, config_.head_dim};
     backend_.rms_norm_backward(d_q_TNH.view(q_rows), g.q_norm_H, d_q_TNH.view(q_rows),
                                s.q_pre_TNH.view(q_rows), w.q_norm_H, s.q_rstd);
     backend_.rms_norm_backward(d_k_TKH.view(k_rows), g.k_norm_H, d_k_TKH.view(k_rows),
@@ -78,12 +82,13 @@ Tensor Transformer::qkv_backward(const LayerTensors& w, const LayerTensors& g, c
   const Tensor d_qkv_TX = empty({rows, w.qkv_XD.dim(0)}, MemoryTag::kWorkspace);
   backend_.join_qkv(d_qkv_TX, d_q_TNH, d_k_TKH, d_v_TKH);
   if (config_.qkv_bias) backend_.add_bias_backward(g.qkv_bias_X, d_qkv_TX);
-  const Tensor d_input_TD = empty(s.input_TD.shape(), MemoryTag::kWorkspace);
-  backend_.matmul(d_input_TD, d_qkv_TX, w.qkv_XD, false, false, false);
-  backend_.matmul(g.qkv_XD, d_qkv_TX, s.norm1_TD, true, false, true);
-  backend_.rms_norm_backward(d_input_TD, g.input_norm_D, d_input_TD, s.input_TD, w.input_norm_D,
-                             s.rstd1_T);
-  return d_input_TD;
+  const Tensor d_norm1_TD = empty({rows, config_.hidden}, MemoryTag::kWorkspace);
+  backend_.matmul(d_norm1_TD, d_qkv_TX, w.qkv_XD, false, false, false);
+  backend_.matmul(g.qkv_XD, d_qkv_TX, tp_.gathered(s.norm1_tD), true, false, true);
+  const Tensor d_input_tD = tp_.reduced(d_norm1_TD);
+  backend_.rms_norm_backward(d_input_tD, g.input_norm_D, d_input_tD, s.input_tD, w.input_norm_D,
+                             s.rstd1_t);
+  return d_input_tD;
 }
 
 void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& batch,
@@ -93,17 +98,19 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
   expects(static_cast<int64_t>(saved.layers.size()) == config_.layers,
           "backward needs the activations of a forward of its own");
   backend_.token_log_prob_backward(saved.logits_RV, batch.labels_R, batch.temperature_R,
-                                   saved.entropy_R, saved.lse_R, d_log_prob_R, d_entropy_R);
-  Tensor d_hidden_TD = head_backward(weights, batch, saved, grad);
+                                   saved.entropy_R, saved.lse_R, d_log_prob_R, d_entropy_R,
+                                   shard_.first_token);
+  Tensor d_hidden_tD = head_backward(weights, batch, saved, grad);
   saved.logits_RV = {};
   for (int64_t layer = config_.layers - 1; layer >= 0; --layer) {
     const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);
     restore(w, batch, attention, saved.layers.back());
-    const Tensor d_mid_TD = mlp_backward(w, g, saved.layers.back(), d_hidden_TD);
-    d_hidden_TD = attention_backward(w, g, saved.layers.back(), batch, attention, d_mid_TD);
+    const Tensor d_mid_tD = mlp_backward(w, g, saved.layers.back(), d_hidden_tD);
+    d_hidden_tD = attention_backward(w, g, saved.layers.back(), batch, attention, d_mid_tD);
     saved.layers.pop_back();
   }
-  backend_.embedding_backward(grad.at("embed_tokens.weight"), d_hidden_TD, batch.token_ids_T);
+  backend_.embedding_backward(grad.at("embed_tokens.weight"), tp_.gathered(d_hidden_tD),
+                              batch.token_ids_T, shard_.first_token);
 }
 
 }  // namespace verlcpp::model

@@ -17,7 +17,7 @@ LayerSaved keep(LayerSaved s, const Saved& saved, int64_t layer) {
       return s;
     case Recompute::kFull: {
       LayerSaved input_only;
-      input_only.input_TD = std::move(s.input_TD);
+      input_only.input_tD = std::move(s.input_tD);
       return input_only;
     }
   }
@@ -28,9 +28,9 @@ LayerSaved keep(LayerSaved s, const Saved& saved, int64_t layer) {
 
 void Transformer::normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
   const int64_t rows = s.q_TNH.dim(0), head_dim = config_.head_dim;
-  const int64_t q_rows = rows * config_.heads, k_rows = rows * config_.kv_heads;
-  s.q_pre_TNH = std::exchange(s.q_TNH, empty({rows, config_.heads, head_dim}, tag));
-  s.k_pre_TKH = std::exchange(s.k_TKH, empty({rows, config_.kv_heads, head_dim}, tag));
+  const int64_t q_rows = rows * shard_.heads, k_rows = rows * shard_.kv_heads;
+  s.q_pre_TNH = std::exchange(s.q_TNH, empty({rows, shard_.heads, head_dim}, tag));
+  s.k_pre_TKH = std::exchange(s.k_TKH, empty({rows, shard_.kv_heads, head_dim}, tag));
   s.q_rstd = empty_stats({q_rows}, tag);
   s.k_rstd = empty_stats({k_rows}, tag);
   backend_.rms_norm(s.q_TNH.view({q_rows, head_dim}), s.q_rstd,
@@ -39,19 +39,20 @@ void Transformer::normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag t
                     s.k_pre_TKH.view({k_rows, head_dim}), w.k_norm_H, config_.rms_norm_eps);
 }
 
-void Transformer::project_qkv(const LayerTensors& w, const Tensor& positions_T, LayerSaved& s,
-                              MemoryTag tag) const {
-  const int64_t rows = s.input_TD.dim(0);
-  s.norm1_TD = empty({rows, config_.hidden}, tag);
-  s.rstd1_T = empty_stats({rows}, tag);
-  backend_.rms_norm(s.norm1_TD, s.rstd1_T, s.input_TD, w.input_norm_D, config_.rms_norm_eps);
+void Transformer::project_qkv(const LayerTensors& w, const TensorParallel& tp,
+                              const Tensor& positions_T, LayerSaved& s, MemoryTag tag) const {
+  s.norm1_tD = empty(s.input_tD.shape(), tag);
+  s.rstd1_t = empty_stats({s.input_tD.dim(0)}, tag);
+  backend_.rms_norm(s.norm1_tD, s.rstd1_t, s.input_tD, w.input_norm_D, config_.rms_norm_eps);
 
+  const Tensor norm1_TD = tp.gathered(s.norm1_tD);
+  const int64_t rows = norm1_TD.dim(0);
   const Tensor qkv_TX = empty({rows, w.qkv_XD.dim(0)}, MemoryTag::kWorkspace);
-  backend_.matmul(qkv_TX, s.norm1_TD, w.qkv_XD, false, true, false);
+  backend_.matmul(qkv_TX, norm1_TD, w.qkv_XD, false, true, false);
   if (config_.qkv_bias) backend_.add_bias(qkv_TX, w.qkv_bias_X);
-  s.q_TNH = empty({rows, config_.heads, config_.head_dim}, tag);
-  s.k_TKH = empty({rows, config_.kv_heads, config_.head_dim}, tag);
-  s.v_TKH = empty({rows, config_.kv_heads, config_.head_dim}, tag);
+  s.q_TNH = empty({rows, shard_.heads, config_.head_dim}, tag);
+  s.k_TKH = empty({rows, shard_.kv_heads, config_.head_dim}, tag);
+  s.v_TKH = empty({rows, shard_.kv_heads, config_.head_dim}, tag);
   backend_.split_qkv(s.q_TNH, s.k_TKH, s.v_TKH, qkv_TX);
   if (config_.qk_norm) normalise_qk(w, s, tag);
   backend_.rope(s.q_TNH, positions_T, inv_freq_, false);
@@ -61,49 +62,59 @@ void Transformer::project_qkv(const LayerTensors& w, const Tensor& positions_T, 
 void Transformer::run_attention(const DeviceBatch& batch, const ContextParallelAttention& attention,
                                 LayerSaved& s, MemoryTag tag) const {
   s.o_TNH = empty(s.q_TNH.shape(), tag);
-  s.lse_TN = empty_stats({batch.rows, config_.heads}, tag);
+  s.lse_TN = empty_stats({batch.rows, shard_.heads}, tag);
   attention.forward(batch.attention, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, s.o_TNH,
                     s.lse_TN);
 }
 
-void Transformer::run_mlp_up(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
-  const int64_t rows = s.input_TD.dim(0);
-  s.mid_TD = empty({rows, config_.hidden}, tag);
-  backend_.matmul(s.mid_TD, s.o_TNH.view({rows, w.o_DX.dim(1)}), w.o_DX, false, true, false);
-  backend_.add(s.mid_TD, s.input_TD, s.mid_TD);
+void Transformer::run_mlp_up(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
+                             MemoryTag tag) const {
+  const int64_t rows = s.o_TNH.dim(0);
+  const Tensor attended_TD = empty({rows, config_.hidden}, tag);
+  backend_.matmul(attended_TD, s.o_TNH.view({rows, w.o_DX.dim(1)}), w.o_DX, false, true, false);
+  s.mid_tD = tp.reduced(attended_TD, tag);
+  backend_.add(s.mid_tD, s.input_tD, s.mid_tD);
 
-  s.norm2_TD = empty({rows, config_.hidden}, tag);
-  s.rstd2_T = empty_stats({rows}, tag);
-  backend_.rms_norm(s.norm2_TD, s.rstd2_T, s.mid_TD, w.post_norm_D, config_.rms_norm_eps);
-  s.gate_up_T2F = empty({rows, 2 * config_.ffn}, tag);
-  backend_.matmul(s.gate_up_T2F, s.norm2_TD, w.gate_up_2FD, false, true, false);
-  s.act_TF = empty({rows, config_.ffn}, tag);
+  s.norm2_tD = empty(s.mid_tD.shape(), tag);
+  s.rstd2_t = empty_stats({s.mid_tD.dim(0)}, tag);
+  backend_.rms_norm(s.norm2_tD, s.rstd2_t, s.mid_tD, w.post_norm_D, config_.rms_norm_eps);
+  s.gate_up_T2F = empty({rows, 2 * shard_.ffn}, tag);
+  backend_.matmul(s.gate_up_T2F, tp.gathered(s.norm2_tD), w.gate_up_2FD, false, true, false);
+  s.act_TF = empty({rows, shard_.ffn}, tag);
   backend_.swiglu(s.act_TF, s.gate_up_T2F);
 }
 
-Tensor Transformer::finish_layer(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
-  run_mlp_up(w, s, tag);
-  const Tensor out_TD = empty(s.mid_TD.shape(), tag);
-  backend_.matmul(out_TD, s.act_TF, w.down_DF, false, true, false);
-  backend_.add(out_TD, s.mid_TD, out_TD);
-  return out_TD;
+Tensor Transformer::finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
+                                 MemoryTag tag) const {
+  run_mlp_up(w, tp, s, tag);
+  const Tensor down_TD = empty({s.act_TF.dim(0), config_.hidden}, tag);
+  backend_.matmul(down_TD, s.act_TF, w.down_DF, false, true, false);
+  const Tensor out_tD = tp.reduced(down_TD, tag);
+  backend_.add(out_tD, s.mid_tD, out_tD);
+  return out_tD;
+}
+
+Tensor Transformer::embed(const ParameterBuffer& weights, const TensorParallel& tp,
+                          const Tensor& token_ids_T, MemoryTag tag) const {
+  const Tensor part_TD = empty({token_ids_T.numel(), config_.hidden}, tag);
+  backend_.embedding(part_TD, weights.at("embed_tokens.weight"), token_ids_T, shard_.first_token);
+  return tp.reduced(part_TD, tag);
 }
 
 Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch& batch,
                                const ContextParallelAttention& attention, Saved* saved) const {
   const MemoryTag tag = saved ? MemoryTag::kSaved : MemoryTag::kWorkspace;
-  Tensor hidden_TD = empty({batch.rows, config_.hidden}, tag);
-  backend_.embedding(hidden_TD, weights.at("embed_tokens.weight"), batch.token_ids_T);
+  Tensor hidden_tD = embed(weights, tp_, batch.token_ids_T, tag);
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     const LayerTensors w = layer_tensors(weights, layer);
     LayerSaved s;
-    s.input_TD = hidden_TD;
-    project_qkv(w, batch.positions_T, s, tag);
+    s.input_tD = hidden_tD;
+    project_qkv(w, tp_, batch.positions_T, s, tag);
     run_attention(batch, attention, s, tag);
-    hidden_TD = finish_layer(w, s, tag);
+    hidden_tD = finish_layer(w, tp_, s, tag);
     if (saved) saved->layers.push_back(keep(std::move(s), *saved, layer));
   }
-  return hidden_TD;
+  return tp_.gathered(hidden_tD);
 }
 
 void Transformer::run_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
@@ -112,7 +123,7 @@ void Transformer::run_head(const ParameterBuffer& weights, const Tensor& hidden_
   s.final_input_RD = empty({rows, config_.hidden}, tag);
   s.final_rstd_R = empty_stats({rows}, tag);
   s.head_input_RD = empty({rows, config_.hidden}, tag);
-  s.logits_RV = empty({rows, config_.vocab}, MemoryTag::kLogits);
+  s.logits_RV = empty({rows, shard_.vocab}, MemoryTag::kLogits);
   backend_.gather_rows(s.final_input_RD, hidden_TD, rows_R);
   backend_.rms_norm(s.head_input_RD, s.final_rstd_R, s.final_input_RD, weights.at("norm.weight"),
                     config_.rms_norm_eps);
@@ -136,9 +147,29 @@ TokenOutputs Transformer::forward(const ParameterBuffer& weights, const DeviceBa
   s.lse_R = empty_stats({rows}, tag);
   s.entropy_R = empty_stats({rows}, tag);
   const Tensor log_prob_R = empty_stats({rows}, tag);
-  backend_.token_log_prob(s.logits_RV, batch.labels_R, batch.temperature_R, log_prob_R, s.entropy_R,
-                          s.lse_R);
+  const Tensor stats_R4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
+  backend_.logit_stats(stats_R4, s.logits_RV, batch.labels_R, batch.temperature_R,
+                       shard_.first_token);
+  backend_.token_log_prob(log_prob_R, s.entropy_R, s.lse_R, tp_.all_gather(stats_R4));
   return {log_prob_R, s.entropy_R};
+}
+
+Tensor Transformer::whole_vocabulary(const Tensor& logits_RV) const {
+  const TpPlace& me = tp_.place();
+  if (me.size == 1) return logits_RV;
+  // Parts differ by one column at most; the last is one of the widest. What a narrow part has too
+  // much is overwritten by its successor.
+  const int64_t rows = logits_RV.dim(0), widest = (config_.vocab + me.size - 1) / me.size;
+  const Tensor part_RW = empty({rows, widest}, MemoryTag::kWorkspace);
+  backend_.fill_zero(part_RW);
+  backend_.join_columns(part_RW, logits_RV, 0);
+  const Tensor parts_PRW = tp_.all_gather(part_RW);
+  const Tensor whole_RV = empty({rows, config_.vocab}, MemoryTag::kLogits);
+  for (int64_t p = 0; p < me.size; ++p) {
+    backend_.join_columns(whole_RV, parts_PRW.slice(p * rows * widest, {rows, widest}),
+                          tp_shard(config_, {.size = me.size, .rank = p}).first_token);
+  }
+  return whole_RV;
 }
 
 Tensor Transformer::logits(const ParameterBuffer& weights, const DeviceBatch& batch,
@@ -146,7 +177,7 @@ Tensor Transformer::logits(const ParameterBuffer& weights, const DeviceBatch& ba
   const Tensor hidden_TD = run_layers(weights, batch, attention, nullptr);
   Saved s;
   run_head(weights, hidden_TD, batch.head_rows_R, s, MemoryTag::kWorkspace);
-  return s.logits_RV;
+  return whole_vocabulary(s.logits_RV);
 }
 
 }  // namespace verlcpp::model

@@ -1,5 +1,7 @@
 #include "model/weights_io.h"
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -80,25 +82,62 @@ std::string config_text(const ModelConfig& config, DType dtype) {
   return json.dump(2) + "\n";
 }
 
+/// The part of a stored tensor that belongs to flat elements `part`, in its stored dtype.
+std::vector<std::byte> stored_part(const StoredTensor& stored, const ParamSpec& spec,
+                                   const HfPiece& piece, const FlatRange& part) {
+  const auto size = static_cast<size_t>(size_of(stored.dtype));
+  std::vector<std::byte> bytes(static_cast<size_t>(part.count) * size);
+  for (const Run& run : runs_of(spec, piece, part)) {
+    const auto from = stored.bytes.subspan(static_cast<size_t>(run.global) * size,
+                                           static_cast<size_t>(run.count) * size);
+    std::copy(from.begin(), from.end(),
+              bytes.begin() + (run.flat - part.first) * static_cast<int64_t>(size));
+  }
+  return bytes;
+}
+
+/// Calls `body(spec, piece, part)` for every part of a piece within `range`.
+template <class Body>
+void for_each_part(const ParameterLayout& layout, const FlatRange& range, Body body) {
+  for (const ParamSpec& spec : layout.specs()) {
+    for (const HfPiece& piece : spec.pieces) {
+      const FlatRange part = intersection(spec.range_of(piece), range);
+      if (part.count > 0) body(spec, piece, part);
+    }
+  }
+}
+
+/// Elements of a buffer on the host, stored as `dtype`.
+std::vector<std::byte> read_as(Backend& backend, const Tensor& x, DType dtype) {
+  Tensor stored = x;
+  if (dtype != x.dtype()) {
+    stored = backend.allocate(dtype, x.shape(), MemoryTag::kWorkspace);
+    backend.copy(stored, x);
+  }
+  std::vector<std::byte> bytes(static_cast<size_t>(stored.bytes()));
+  backend.read(bytes, stored);
+  return bytes;
+}
+
 }  // namespace
 
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
                      const ParameterBuffer& buffer) {
   check_pieces(reader, suffix, buffer.layout());
-  for (const ParamSpec& spec : buffer.layout().specs()) {
-    const Tensor tensor = buffer.at(spec.name);
-    for (const HfPiece& piece : spec.pieces) {
-      const StoredTensor& stored = *reader.find(piece.hf_name + suffix);
-      const Tensor target = tensor.rows(piece.row, piece.shape[0]);
-      if (stored.dtype == target.dtype()) {
-        backend.write(target, stored.bytes);
-        continue;
-      }
-      const Tensor staged = backend.allocate(stored.dtype, piece.shape, MemoryTag::kWorkspace);
-      backend.write(staged, stored.bytes);
-      backend.copy(target, staged);
-    }
-  }
+  for_each_part(buffer.layout(), buffer.range(),
+                [&](const auto& spec, const auto& piece, const FlatRange& part) {
+                  const StoredTensor& stored = *reader.find(piece.hf_name + suffix);
+                  const std::vector<std::byte> bytes = stored_part(stored, spec, piece, part);
+                  const Tensor target = buffer.slice(part);
+                  if (stored.dtype == target.dtype()) {
+                    backend.write(target, bytes);
+                    return;
+                  }
+                  const Tensor staged =
+                      backend.allocate(stored.dtype, {part.count}, MemoryTag::kWorkspace);
+                  backend.write(staged, bytes);
+                  backend.copy(target, staged);
+                });
 }
 
 bool has_weights(const std::string& folder) {
@@ -112,31 +151,76 @@ void load_hf_weights(Backend& backend, const std::string& folder, const Paramete
   warn_of_unexpected(reader, weights.layout());
 }
 
-std::vector<TensorToWrite> hf_tensors(Backend& backend, const ParameterBuffer& buffer, DType dtype,
-                                      const std::string& suffix) {
+std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,
+                                    const std::string& suffix) {
   expects(is_float(dtype), "weights are stored in a floating dtype");
-  std::vector<TensorToWrite> out;
-  for (const ParamSpec& spec : buffer.layout().specs()) {
-    const Tensor tensor = buffer.at(spec.name);
+  std::vector<TensorEntry> entries;
+  for (const ParamSpec& spec : layout.specs()) {
     for (const HfPiece& piece : spec.pieces) {
-      const Tensor source = tensor.rows(piece.row, piece.shape[0]);
-      out.push_back({piece.hf_name + suffix, dtype, piece.shape,
-                     [&backend, source, dtype](std::span<std::byte> bytes) {
-                       Tensor stored = source;
-                       if (dtype != source.dtype()) {
-                         stored = backend.allocate(dtype, source.shape(), MemoryTag::kWorkspace);
-                         backend.copy(stored, source);
-                       }
-                       backend.read(bytes, stored);
-                     }});
+      entries.push_back({piece.hf_name + suffix, dtype, piece.shape});
     }
   }
-  return out;
+  return entries;
 }
 
-void export_hf_folder(Backend& backend, const std::string& source_folder,
-                      const std::string& target_folder, const ModelConfig& config,
-                      const ParameterBuffer& weights, DType dtype) {
+void write_hf_share(Backend& backend, const ParameterBuffer& buffer, const FlatRange& share,
+                    const std::string& suffix, SafetensorsWriter& file) {
+  for_each_part(
+      buffer.layout(), share, [&](const auto& spec, const auto& piece, const FlatRange& part) {
+        if (!piece.owned) return;
+        const std::string name = piece.hf_name + suffix;
+        const DType dtype = file.dtype_of(name);
+        const std::vector<std::byte> bytes = read_as(backend, buffer.slice(part), dtype);
+        for (const Run& run : runs_of(spec, piece, part)) {
+          const auto size = static_cast<size_t>(size_of(dtype));
+          file.write(name, run.global,
+                     std::span(bytes).subspan(static_cast<size_t>(run.flat - part.first) * size,
+                                              static_cast<size_t>(run.count) * size));
+        }
+      });
+}
+
+std::map<std::string, std::vector<double>> gather_hf_tensors(Backend& backend,
+                                                             parallel::Communicator& world,
+                                                             const ParameterBuffer& buffer,
+                                                             const FlatRange& share) {
+  // Each rank sends its elements and where they belong: (tensor, first, count) and the values.
+  std::vector<double> mine;
+  std::map<std::string, std::vector<double>> all;
+  std::vector<std::string> names;
+  std::map<std::string, double> number;
+  for (const TensorEntry& entry : hf_entries(buffer.layout(), buffer.flat().dtype(), "")) {
+    number[entry.name] = static_cast<double>(names.size());
+    names.push_back(entry.name);
+    all[entry.name].resize(static_cast<size_t>(numel_of(entry.shape)));
+  }
+  for_each_part(
+      buffer.layout(), share, [&](const auto& spec, const auto& piece, const FlatRange& part) {
+        if (!piece.owned) return;
+        const std::vector<double> values = download(backend, buffer.slice(part));
+        for (const Run& run : runs_of(spec, piece, part)) {
+          mine.insert(mine.end(), {number.at(piece.hf_name), static_cast<double>(run.global),
+                                   static_cast<double>(run.count)});
+          const auto from = values.begin() + (run.flat - part.first);
+          mine.insert(mine.end(), from, from + run.count);
+        }
+      });
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(mine)))) {
+    std::vector<double> theirs(bytes.size() / sizeof(double));
+    if (!bytes.empty()) std::memcpy(theirs.data(), bytes.data(), bytes.size());
+    for (size_t at = 0; at < theirs.size();) {
+      auto& tensor = all.at(names.at(static_cast<size_t>(theirs[at])));
+      const auto first = static_cast<int64_t>(theirs[at + 1]);
+      const auto count = static_cast<size_t>(theirs[at + 2]);
+      std::copy_n(theirs.begin() + static_cast<int64_t>(at) + 3, count, tensor.begin() + first);
+      at += 3 + count;
+    }
+  }
+  return all;
+}
+
+void export_hf_files(const std::string& source_folder, const std::string& target_folder,
+                     const ModelConfig& config, DType dtype) {
   std::error_code failure;
   fs::create_directories(target_folder, failure);
   if (failure) throw DeviceError(target_folder + ": cannot be created: " + failure.message());
@@ -148,7 +232,6 @@ void export_hf_folder(Backend& backend, const std::string& source_folder,
     write_synced(target_folder + "/" + name, data::read_text_file(source));
   }
   write_synced(target_folder + "/config.json", config_text(config, dtype));
-  write_safetensors(target_folder + "/model.safetensors", hf_tensors(backend, weights, dtype, ""));
 }
 
 }  // namespace verlcpp::model

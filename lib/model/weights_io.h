@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "model/parameters.h"
+#include "parallel/communicator.h"
 
 namespace verlcpp::model {
 
@@ -20,6 +20,7 @@ struct StoredTensor {
 };
 
 class MappedFile;
+class SyncedFile;
 
 /// Read-only view of one .safetensors file, or of a sharded set through its index.json. Every
 /// length and offset is checked before use; DataError names the file and the tensor.
@@ -45,17 +46,39 @@ class SafetensorsReader {
   Tensors tensors_;
 };
 
-/// A tensor to write: `fill` puts its bytes (called once).
-struct TensorToWrite {
+/// A tensor of a file to be written.
+struct TensorEntry {
   std::string name;
-  DType dtype;
+  DType dtype = DType::kFloat32;
   Shape shape;
-  std::function<void(std::span<std::byte>)> fill;
 };
-/// Writes one .safetensors file (metadata {"format": "pt"}), wider dtypes first so that every
-/// tensor is aligned, file and folder synced to disk. DeviceError names the path, the bytes needed
-/// and the reason.
-void write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
+
+/// One .safetensors file (metadata {"format": "pt"}), wider dtypes first so that every tensor is
+/// aligned, written by several ranks: one creates it, then each opens it and writes its parts.
+/// DeviceError names the path, the bytes needed and the reason.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(std::string path, std::vector<TensorEntry> tensors);
+  ~SafetensorsWriter();
+  /// Takes the file's whole size on the disk and writes the header.
+  void create() const;
+  /// Elements of a tensor from element `first` on, as bytes in its dtype. Needs `create`, by any
+  /// rank, and a barrier.
+  void write(const std::string& name, int64_t first, std::span<const std::byte> bytes);
+  DType dtype_of(const std::string& name) const { return places_.at(name).dtype; }
+  /// Syncs what was written to disk. Every rank that wrote calls it.
+  void close();
+
+ private:
+  struct Place {
+    DType dtype;
+    int64_t offset = 0;  // in the file
+  };
+  std::string path_, header_;
+  std::map<std::string, Place> places_;
+  int64_t bytes_ = 0;
+  std::unique_ptr<SyncedFile> file_;
+};
 
 /// True when the folder holds model.safetensors or model.safetensors.index.json.
 bool has_weights(const std::string& folder);
@@ -64,18 +87,28 @@ bool has_weights(const std::string& folder);
 /// DataError lists missing tensors and wrong shapes; unexpected tensors are named in one warning.
 void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights);
 
-/// The tensors of a flat buffer under Hugging Face names + `suffix`, stored as `dtype`.
-std::vector<TensorToWrite> hf_tensors(Backend& backend, const ParameterBuffer& buffer, DType dtype,
-                                      const std::string& suffix);
-/// Fills a flat buffer from tensors named HF name + `suffix`.
+/// Fills a flat buffer, or the range of it that is held, from tensors named HF name + `suffix`.
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
                      const ParameterBuffer& buffer);
 
-/// Writes a Hugging Face folder: model.safetensors in `dtype`, the source's config.json with its
-/// dtype set to what was written, and copies of the source's tokenizer and generation files where
-/// present. Creates the folder; everything is synced to disk. DeviceError names the path.
-void export_hf_folder(Backend& backend, const std::string& source_folder,
-                      const std::string& target_folder, const ModelConfig& config,
-                      const ParameterBuffer& weights, DType dtype);
+/// All of a model's tensors, whole, under Hugging Face names + `suffix`, stored as `dtype`.
+std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,
+                                    const std::string& suffix);
+/// Writes elements `share` of a flat buffer, less what another TP rank owns, to their places. The
+/// shares of a pool, on all TP ranks, fill the file.
+void write_hf_share(Backend& backend, const ParameterBuffer& buffer, const FlatRange& share,
+                    const std::string& suffix, SafetensorsWriter& file);
+/// The whole of a model's tensors by Hugging Face name on every rank of `world`, each of which
+/// holds `share` of its buffer (tests and self-tests: host memory for all of it).
+std::map<std::string, std::vector<double>> gather_hf_tensors(Backend& backend,
+                                                             parallel::Communicator& world,
+                                                             const ParameterBuffer& buffer,
+                                                             const FlatRange& share);
+
+/// Writes what belongs beside the weights in a Hugging Face folder: the source's config.json with
+/// its dtype set to what is written, and copies of the source's tokenizer and generation files
+/// where present. Creates the folder; everything is synced to disk. DeviceError names the path.
+void export_hf_files(const std::string& source_folder, const std::string& target_folder,
+                     const ModelConfig& config, DType dtype);
 
 }  // namespace verlcpp::model

@@ -1,6 +1,7 @@
 #include "rollout/generate.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/error.h"
@@ -75,11 +76,28 @@ std::vector<T> take(std::span<const std::byte>& in, size_t n) {
   return values;
 }
 
+/// Their number, then each.
+std::vector<std::byte> serialised(const std::vector<Response>& responses) {
+  std::vector<std::byte> bytes;
+  const auto count = static_cast<int64_t>(responses.size());
+  put(bytes, &count, 1);
+  for (const Response& r : responses) {
+    const auto n = static_cast<int64_t>(r.ids.size());
+    put(bytes, &n, 1);
+    put(bytes, r.ids.data(), r.ids.size());
+    put(bytes, r.log_probs.data(), r.log_probs.size());
+  }
+  return bytes;
+}
+
 }  // namespace
 
-std::vector<Response> generate(Backend& backend, const model::Transformer& transformer,
-                               const model::ParameterBuffer& weights,
-                               std::span<const Request> requests, const GenerateOptions& options) {
+std::optional<std::vector<Response>> generate(Backend& backend,
+                                              const model::Transformer& transformer,
+                                              const model::ParameterBuffer& weights,
+                                              std::span<const Request> requests,
+                                              const GenerateOptions& options,
+                                              const std::function<bool()>& before_token) {
   std::vector<Response> responses(requests.size());
   if (requests.empty()) return responses;
   size_t longest_prompt = 0;
@@ -99,6 +117,7 @@ std::vector<Response> generate(Backend& backend, const model::Transformer& trans
       free_slots.pop_back();
       ++next;
     }
+    if (!before_token()) return std::nullopt;
     advance(backend, transformer, weights, cache, requests, options, active, responses);
     std::erase_if(active, [&](const Active& a) {
       if (!finished(responses[a.request], options)) return false;
@@ -109,27 +128,37 @@ std::vector<Response> generate(Backend& backend, const model::Transformer& trans
   return responses;
 }
 
-std::vector<Response> generate_on_pool(Backend& backend, const model::Transformer& transformer,
-                                       const model::ParameterBuffer& weights,
-                                       parallel::Communicator& pool,
-                                       std::span<const Request> requests,
-                                       const GenerateOptions& options) {
+std::optional<std::vector<Response>> generate_on_pool(Backend& backend,
+                                                      const model::Transformer& transformer,
+                                                      const model::ParameterBuffer& weights,
+                                                      const parallel::RankCommunicators& comm,
+                                                      std::span<const Request> requests,
+                                                      const GenerateOptions& options) {
+  parallel::Communicator& pool = comm.grad;
   const auto size = static_cast<size_t>(pool.size());
   std::vector<Request> mine;
   for (size_t i = static_cast<size_t>(pool.rank()); i < requests.size(); i += size) {
     mine.push_back(requests[i]);
   }
-  std::vector<std::byte> bytes;
-  for (const Response& r : generate(backend, transformer, weights, mine, options)) {
-    const auto n = static_cast<int64_t>(r.ids.size());
-    put(bytes, &n, 1);
-    put(bytes, r.ids.data(), r.ids.size());
-    put(bytes, r.log_probs.data(), r.log_probs.size());
-  }
+  const auto responses = generate(backend, transformer, weights, mine, options, [&] {
+    comm.status.beat();
+    return !comm.tp_stop.here();
+  });
+  // A rank that has stopped sends nothing at all: not even that there are no responses.
+  const std::vector<std::byte> bytes =
+      responses ? serialised(*responses) : std::vector<std::byte>();
   const auto gathered = pool.all_gather_bytes(bytes);
+  const bool stopped = std::any_of(gathered.begin(), gathered.end(),
+                                   [](const auto& theirs) { return theirs.empty(); });
+  // Pools of other TP ranks may have gathered before the flag rose: the world decides.
+  const std::array<std::byte, 1> seen{std::byte{stopped}};
+  for (const auto& theirs : comm.world.all_gather_bytes(seen)) {
+    if (theirs.front() != std::byte{0}) return std::nullopt;
+  }
   std::vector<Response> all(requests.size());
   for (size_t rank = 0; rank < size; ++rank) {
     std::span<const std::byte> in(gathered[rank]);
+    take<int64_t>(in, 1);
     for (size_t i = rank; i < requests.size(); i += size) {
       const auto n = static_cast<size_t>(take<int64_t>(in, 1)[0]);
       all[i].ids = take<int32_t>(in, n);

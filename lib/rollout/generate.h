@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,17 +33,24 @@ struct Response {
   std::vector<double> log_probs;  // of the sampled tokens, at the sampling temperature
 };
 
-/// Continuous batching over a KV cache: sequences leave as they finish and new ones enter.
-std::vector<Response> generate(Backend& backend, const model::Transformer& transformer,
-                               const model::ParameterBuffer& weights,
-                               std::span<const Request> requests, const GenerateOptions& options);
+/// Continuous batching over a KV cache: sequences leave as they finish and new ones enter. TP ranks
+/// decode the same requests together. `before_token` runs before each forward; false stops: nothing
+/// is returned.
+std::optional<std::vector<Response>> generate(Backend& backend,
+                                              const model::Transformer& transformer,
+                                              const model::ParameterBuffer& weights,
+                                              std::span<const Request> requests,
+                                              const GenerateOptions& options,
+                                              const std::function<bool()>& before_token);
 
-/// Every rank of the pool generates its own requests (request i on rank i mod size) with the
-/// training weights in place; all end with all responses, in request order.
-std::vector<Response> generate_on_pool(Backend& backend, const model::Transformer& transformer,
-                                       const model::ParameterBuffer& weights,
-                                       parallel::Communicator& pool,
-                                       std::span<const Request> requests,
-                                       const GenerateOptions& options);
+/// Every coordinate of the pool generates its own requests (request i on pool rank i mod size) with
+/// the training weights in place; all end with all responses, in request order. Nothing when a stop
+/// was agreed on meanwhile, on all ranks alike.
+std::optional<std::vector<Response>> generate_on_pool(Backend& backend,
+                                                      const model::Transformer& transformer,
+                                                      const model::ParameterBuffer& weights,
+                                                      const parallel::RankCommunicators& comm,
+                                                      std::span<const Request> requests,
+                                                      const GenerateOptions& options);
 
 }  // namespace verlcpp::rollout

@@ -81,15 +81,19 @@ class Backend {
   virtual void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) = 0;
 
   // --- rows -------------------------------------------------------------------------------------
-  /// out_TD[t] = table_VD[ids_T[t]].
-  virtual void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T) = 0;
-  /// d_table_VD[ids_T[t]] += d_out_TD[t], in row order.
+  /// out_TD[t] = table_VD[ids_T[t] - first]; zeros for ids outside of [first, first + V), which
+  /// another rank of the vocabulary holds.
+  virtual void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T,
+                         int64_t first) = 0;
+  /// d_table_VD[ids_T[t] - first] += d_out_TD[t], in row order, for ids in [first, first + V).
   virtual void embedding_backward(const Tensor& d_table_VD, const Tensor& d_out_TD,
-                                  const Tensor& ids_T) = 0;
+                                  const Tensor& ids_T, int64_t first) = 0;
   /// out_R*[r] = x_T*[rows_R[r]].
   virtual void gather_rows(const Tensor& out_RX, const Tensor& x_TX, const Tensor& rows_R) = 0;
   /// out_T*[rows_R[r]] = x_R*[r]; the other rows stay. `rows_R` has no duplicates.
   virtual void scatter_rows(const Tensor& out_TX, const Tensor& x_RX, const Tensor& rows_R) = 0;
+  /// joined_TX[t][column + y] = part_TY[t][y]; the other columns stay.
+  virtual void join_columns(const Tensor& joined_TX, const Tensor& part_TY, int64_t column) = 0;
 
   // --- normalisation, rotation, activation
   // --------------------------------------------------------
@@ -137,17 +141,23 @@ class Backend {
                                         const Tensor& d_v_TKH) = 0;
 
   // --- head -------------------------------------------------------------------------------------
-  /// With z = logits / temperature (written back in place): lse_R = logsumexp(z), log_prob_R =
-  /// z[label] - lse, entropy_R = lse - sum softmax(z) z. Temperatures <= 0 count as 1e-8 (verl).
-  virtual void token_log_prob(const Tensor& logits_RV, const Tensor& labels_R,
-                              const Tensor& temperature_R, const Tensor& log_prob_R,
-                              const Tensor& entropy_R, const Tensor& lse_R) = 0;
+  // The columns of logits_RV are tokens [first, first + V) of the vocabulary: all of it, or this
+  // rank's part (Megatron-LM's vocabulary-parallel cross entropy).
+  /// z = logits / temperature, written back in place; temperatures <= 0 count as 1e-8 (verl).
+  /// stats_R4 (float64): m = max z, sum of e^(z - m), sum of e^(z - m) (z - m), and z[label], -inf
+  /// where the label is in another part.
+  virtual void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,
+                           const Tensor& temperature_R, int64_t first) = 0;
+  /// From the statistics of all P parts of the vocabulary: lse_R = logsumexp(z), log_prob_R =
+  /// z[label] - lse, entropy_R = lse - sum softmax(z) z.
+  virtual void token_log_prob(const Tensor& log_prob_R, const Tensor& entropy_R,
+                              const Tensor& lse_R, const Tensor& stats_PR4) = 0;
   /// Overwrites the scaled logits z by the gradient with respect to the unscaled logits:
   /// [d_lp (1[v=label] - p) - d_ent p (log p + entropy)] / temperature.
   virtual void token_log_prob_backward(const Tensor& logits_RV, const Tensor& labels_R,
                                        const Tensor& temperature_R, const Tensor& entropy_R,
                                        const Tensor& lse_R, const Tensor& d_log_prob_R,
-                                       const Tensor& d_entropy_R) = 0;
+                                       const Tensor& d_entropy_R, int64_t first) = 0;
   /// Picks one token a row: argmax over v of logits/temperature + Gumbel, after top-k then top-p.
   /// The Gumbel noise of (row, token) is -log(-log u), u = uniform_open(philox4x32({token / 4, 0,
   /// 0, 0}, row_key)[token % 4]), row_key = first two words of philox4x32(counters_B4[row], key).

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 
+#include "base/error.h"
 #include "model/weights_io.h"
 
 namespace verlcpp::train {
@@ -12,44 +14,80 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// A flat buffer and what its tensors' names end with in a file.
+struct Stored {
+  const model::ParameterBuffer& buffer;
+  std::string suffix;
+};
+
+std::vector<Stored> optimizer_state(const RunTensors& tensors) {
+  return {{tensors.weights, ".master"},
+          {tensors.optimizer.exp_avg(), ".exp_avg"},
+          {tensors.optimizer.exp_avg_sq(), ".exp_avg_sq"}};
+}
+
 bool contains(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-}  // namespace
-
-// Every rank holds the whole state, so rank 0 writes it alone.
-void write_checkpoint_tensors(const Engine& engine, const RunTensors& run,
-                              const std::vector<std::string>& contents, const std::string& folder) {
-  if (engine.topology.rank() != 0) return;
-  const DType dtype = run.weights.flat().dtype();
-  if (contains(contents, "model") || contains(contents, "hf_model")) {
-    model::export_hf_folder(engine.backend, run.model_folder,
-                            (fs::path(folder) / kModelFolder).string(), run.model, run.weights,
-                            dtype);
-  }
-  if (!contains(contents, "optimizer")) return;
-  const fs::path file = fs::path(folder) / kOptimizerFile;
-  fs::create_directories(file.parent_path());
-  std::vector<model::TensorToWrite> tensors;
-  for (const auto& [buffer, suffix] :
-       {std::pair{&run.weights, ".master"}, std::pair{&run.optimizer.exp_avg(), ".exp_avg"},
-        std::pair{&run.optimizer.exp_avg_sq(), ".exp_avg_sq"}}) {
-    auto more = model::hf_tensors(engine.backend, *buffer, dtype, suffix);
-    std::move(more.begin(), more.end(), std::back_inserter(tensors));
-  }
-  model::write_safetensors(file.string(), tensors);
+void create_folder(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) throw DeviceError(folder.string() + ": cannot be created: " + failed.message());
 }
 
-void load_checkpoint_tensors(const Engine& engine, const RunTensors& run,
-                             const std::vector<std::string>& contents, const std::string& folder) {
+/// `prepare` runs on rank 0 before the file is created.
+void write_file(const Engine& engine, const std::vector<Stored>& buffers, const fs::path& path,
+                const std::function<void()>& prepare) {
+  std::vector<model::TensorEntry> entries;
+  for (const Stored& stored : buffers) {
+    auto more =
+        model::hf_entries(stored.buffer.layout(), stored.buffer.flat().dtype(), stored.suffix);
+    std::move(more.begin(), more.end(), std::back_inserter(entries));
+  }
+  model::SafetensorsWriter file(path.string(), std::move(entries));
+  if (engine.topology.rank() == 0) {
+    prepare();
+    file.create();
+  }
+  engine.comm.world.barrier();
+  for (const Stored& stored : buffers) {
+    model::write_hf_share(engine.backend, stored.buffer,
+                          stored.buffer.layout().share(engine.pool_rank()), stored.suffix, file);
+    engine.comm.status.beat();
+  }
+  file.close();
+  engine.comm.world.barrier();
+}
+
+}  // namespace
+
+void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
+                              const std::vector<std::string>& contents, const std::string& folder) {
+  const fs::path root(folder);
+  if (contains(contents, "model") || contains(contents, "hf_model")) {
+    const std::string target = (root / kModelFolder).string();
+    write_file(engine, {{tensors.weights, ""}}, root / kModelFolder / "model.safetensors", [&] {
+      model::export_hf_files(tensors.model_folder, target, tensors.model,
+                             tensors.weights.flat().dtype());
+    });
+  }
   if (contains(contents, "optimizer")) {
-    const model::SafetensorsReader reader((fs::path(folder) / kOptimizerFile).string());
-    model::load_hf_tensors(engine.backend, reader, ".master", run.weights);
-    model::load_hf_tensors(engine.backend, reader, ".exp_avg", run.optimizer.exp_avg());
-    model::load_hf_tensors(engine.backend, reader, ".exp_avg_sq", run.optimizer.exp_avg_sq());
+    const fs::path path = root / kOptimizerFile;
+    write_file(engine, optimizer_state(tensors), path, [&] { create_folder(path.parent_path()); });
+  }
+}
+
+void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
+                             const std::vector<std::string>& contents, const std::string& folder) {
+  const fs::path root(folder);
+  if (contains(contents, "optimizer")) {
+    const model::SafetensorsReader reader((root / kOptimizerFile).string());
+    for (const Stored& stored : optimizer_state(tensors)) {
+      model::load_hf_tensors(engine.backend, reader, stored.suffix, stored.buffer);
+    }
   } else if (contains(contents, "model")) {
-    model::load_hf_weights(engine.backend, (fs::path(folder) / kModelFolder).string(), run.weights);
+    model::load_hf_weights(engine.backend, (root / kModelFolder).string(), tensors.weights);
   }
 }
 

@@ -16,6 +16,11 @@ std::vector<double> Engine::sum_over_pool(std::span<const double> values) const 
   return download(backend, x);
 }
 
+model::Transformer make_transformer(Backend& backend, const model::ModelConfig& model, DType dtype,
+                                    const MegatronConfig& megatron, parallel::Communicator& tp) {
+  return {backend, model, dtype, &tp, megatron.sequence_parallel};
+}
+
 BatchingRule batching_rule(const TrainConfig& config, Pass pass) {
   const ActorConfig& actor = config.actor_rollout_ref.actor;
   const RefConfig& ref = config.actor_rollout_ref.ref;

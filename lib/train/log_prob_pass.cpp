@@ -2,8 +2,9 @@
 
 namespace verlcpp::train {
 
-LogProbs log_prob_pass(const Engine& engine, const model::ParameterBuffer& weights,
-                       std::span<const data::Trajectory> batch, const schedule::Plan& plan) {
+std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::ParameterBuffer& weights,
+                                      std::span<const data::Trajectory> batch,
+                                      const schedule::Plan& plan) {
   const auto tokens = token_rows(batch);
   std::vector<size_t> offset;  // of each sample's first response token in the flat result
   size_t total = 0;
@@ -15,7 +16,10 @@ LogProbs log_prob_pass(const Engine& engine, const model::ParameterBuffer& weigh
   // Every response token has one owner, so a sum over the pool assembles the whole.
   std::vector<double> flat(2 * total);
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
+  int64_t number = 0;
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
+    if (engine.comm.world_stop.here()) return std::nullopt;
+    engine.comm.status.micro_batch(++number);
     const RankMicroBatch mine = prepare(engine, micro_batch, batch, tokens);
     const model::TokenOutputs out =
         engine.transformer.forward(weights, mine.device, attention, nullptr);

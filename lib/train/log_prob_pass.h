@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,8 +16,10 @@ struct LogProbs {
 };
 
 /// Forward only: log-probs and entropies of all response tokens at each trajectory's temperature.
-/// Every rank of the pool ends with the whole result. Empty `plan` batches are not allowed.
-LogProbs log_prob_pass(const Engine& engine, const model::ParameterBuffer& weights,
-                       std::span<const data::Trajectory> batch, const schedule::Plan& plan);
+/// Every rank of the pool ends with the whole result. Empty `plan` batches are not allowed. Nothing
+/// when a stop was agreed on before one of its micro-batches.
+std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::ParameterBuffer& weights,
+                                      std::span<const data::Trajectory> batch,
+                                      const schedule::Plan& plan);
 
 }  // namespace verlcpp::train

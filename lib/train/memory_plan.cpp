@@ -38,21 +38,31 @@ int64_t fullest_micro_batch(const BatchingRule& rule, int64_t longest, int64_t s
   return rows;
 }
 
-/// What model::LayerSaved and model::Saved hold for one packed row, in elements. A layer that is
+/// The place on the TP axis that holds most: parts of the vocabulary differ by one row.
+model::TpPlace fullest_place(const MegatronConfig& megatron) {
+  const int64_t tp = megatron.tensor_model_parallel_size;
+  return {.size = tp, .rank = tp - 1, .sequence_parallel = tp > 1 && megatron.sequence_parallel};
+}
+
+/// What model::LayerSaved and model::Saved hold of `rows` packed rows, in elements. A layer that is
 /// recomputed in full keeps its input; one such layer at a time is whole again in backward.
-int64_t saved_elements_per_row(const model::ModelConfig& m,
-                               const std::vector<model::Recompute>& policy) {
-  const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
-  int64_t layer = 4 * m.hidden + 2;   // input, norm1, mid, norm2 and their rstd
-  layer += 2 * q + 2 * kv + m.heads;  // q, o, k, v, lse
-  if (m.qk_norm) layer += q + kv + m.heads + m.kv_heads;
-  layer += 3 * m.ffn;  // gate, up, their product
+int64_t saved_elements(const model::ModelConfig& m, const model::TpPlace& tp, int64_t rows,
+                       const std::vector<model::Recompute>& policy) {
+  const model::TpShard shard = tp_shard(m, tp);
+  const int64_t own_rows = tp.sequence_parallel ? ceil_div(rows, tp.size) : rows;
+  const int64_t input = own_rows * m.hidden;
+  const int64_t q = shard.heads * m.head_dim, kv = shard.kv_heads * m.head_dim;
+  const int64_t core = rows * (q + shard.heads);  // o and lse
+  int64_t layer = 4 * input + 2 * own_rows;       // input, norm1, mid, norm2; their rstd
+  layer += core + rows * (q + 2 * kv);            // q, k, v
+  if (m.qk_norm) layer += rows * (q + kv + shard.heads + shard.kv_heads);
+  layer += rows * 3 * shard.ffn;  // gate, up, their product
   const int64_t full = std::count(policy.begin(), policy.end(), model::Recompute::kFull);
   const int64_t selective = std::count(policy.begin(), policy.end(), model::Recompute::kSelective);
   const int64_t whole = m.layers - full - selective;
-  const int64_t restored = full > 0 ? layer - m.hidden : selective > 0 ? q + m.heads : 0;
-  return whole * layer + full * m.hidden + selective * (layer - q - m.heads) + restored +
-         2 * m.hidden + 1;
+  const int64_t restored = full > 0 ? layer - input : selective > 0 ? core : 0;
+  return whole * layer + full * input + selective * (layer - core) + restored +
+         rows * (2 * m.hidden + 1);
 }
 
 }  // namespace
@@ -67,25 +77,28 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   const int64_t storage =
       size_of(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value());
   const int64_t full = std::max<int64_t>(storage, size_of(DType::kFloat32));
-  const int64_t numel = model::ParameterLayout(model, rule.sizes.pool()).numel();
+  const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
+  const model::TpPlace tp = fullest_place(megatron);
+  const model::TpShard shard = tp_shard(model, tp);
+  const int64_t numel = model::ParameterLayout(model, rule.sizes.pool(), tp).numel();
   const int64_t longest = longest_sequence(config);
   const int64_t samples = config.actor_rollout_ref.actor.ppo_mini_batch_size * rollout.n;
 
   MemoryPlan plan{.parameters = model.parameter_count(), .weights = numel * storage};
   plan.gradient = numel * full;
-  // Two moments, and a master copy when the weights are stored in less than float32.
-  plan.optimizer = numel * full * (storage < full ? 3 : 2);
+  // Two moments, and a master copy when the weights are stored in less than float32; ZeRO-1: of
+  // this rank's share.
+  const int64_t updated = megatron.use_distributed_optimizer ? numel / rule.sizes.pool() : numel;
+  plan.optimizer = updated * full * (storage < full ? 3 : 2);
   plan.reference = config.uses_reference() ? numel * storage : 0;
   plan.tokens_per_rank = fullest_micro_batch(rule, longest, samples);
   plan.activations =
-      plan.tokens_per_rank *
-      saved_elements_per_row(
-          model, recompute_policy(config.actor_rollout_ref.actor.megatron, model.layers)) *
+      saved_elements(model, tp, plan.tokens_per_rank, recompute_policy(megatron, model.layers)) *
       storage;
-  plan.logits = plan.tokens_per_rank * model.vocab * full;
+  plan.logits = plan.tokens_per_rank * shard.vocab * full;
   const int64_t responses = config.data.train_batch_size * rollout.n;
   const int64_t slots = std::min(rollout.max_num_seqs, ceil_div(responses, rule.sizes.pool()));
-  plan.kv_cache = slots * longest * model.layers * 2 * model.kv_heads * model.head_dim * storage;
+  plan.kv_cache = slots * longest * model.layers * 2 * shard.kv_heads * model.head_dim * storage;
   return plan;
 }
 

@@ -7,20 +7,30 @@
 
 namespace verlcpp::train {
 
-Optimizer::Optimizer(Backend& backend, const model::ParameterLayout& layout, DType dtype,
+Optimizer::Optimizer(const Engine& engine, const model::ParameterLayout& layout, DType dtype,
                      Options options)
-    : backend_(backend),
+    : engine_(engine),
       options_(options),
-      exp_avg_(backend, layout, dtype, MemoryTag::kOptimizer),
-      exp_avg_sq_(backend, layout, dtype, MemoryTag::kOptimizer) {}
+      share_(layout.share(engine.pool_rank())),
+      exp_avg_(engine.backend, layout, dtype, MemoryTag::kOptimizer,
+               options.distributed ? share_ : layout.whole()),
+      exp_avg_sq_(engine.backend, layout, dtype, MemoryTag::kOptimizer, exp_avg_.range()) {}
+
+double Optimizer::grad_norm(const model::ParameterBuffer& grad) const {
+  Backend& backend = engine_.backend;
+  const Tensor squares = backend.allocate(DType::kFloat64, {1}, MemoryTag::kWorkspace);
+  backend.fill_zero(squares);
+  for (const model::FlatRange& range : grad.layout().owned(share_)) {
+    backend.sum_squares(squares, grad.slice(range));
+  }
+  engine_.comm.grad.all_reduce(squares, parallel::ReduceOp::kSum).wait();
+  engine_.comm.tp.all_reduce(squares, parallel::ReduceOp::kSum).wait();
+  return std::sqrt(download(backend, squares)[0]);
+}
 
 double Optimizer::step(const model::ParameterBuffer& weights, const model::ParameterBuffer& grad,
                        double lr) {
-  const Tensor squares = backend_.allocate(DType::kFloat64, {1}, MemoryTag::kWorkspace);
-  backend_.fill_zero(squares);
-  backend_.sum_squares(squares, grad.flat());
-  const double norm = std::sqrt(download(backend_, squares)[0]);
-
+  const double norm = grad_norm(grad);
   if (!std::isfinite(norm)) return norm;  // it would turn every weight into NaN
 
   AdamWOptions adamw{.lr = lr,
@@ -36,19 +46,25 @@ double Optimizer::step(const model::ParameterBuffer& weights, const model::Param
     if (coefficient < 1) adamw.grad_scale = coefficient;
   }
   for (const model::ParamSpec& spec : weights.layout().specs()) {
+    const model::FlatRange part = intersection(spec.range(), exp_avg_.range());
+    if (part.count == 0) continue;
     adamw.weight_decay = spec.decay ? options_.weight_decay : 0;
-    backend_.adamw(weights.at(spec.name), grad.at(spec.name), exp_avg_.at(spec.name),
-                   exp_avg_sq_.at(spec.name), adamw);
+    engine_.backend.adamw(weights.slice(part), grad.slice(part), exp_avg_.slice(part),
+                          exp_avg_sq_.slice(part), adamw);
+  }
+  if (options_.distributed) {
+    engine_.comm.grad.all_gather(weights.flat(), weights.slice(share_)).wait();
   }
   return norm;
 }
 
-Optimizer::Options optimizer_options(const OptimConfig& config) {
-  return {.beta1 = config.betas.at(0),
-          .beta2 = config.betas.at(1),
+Optimizer::Options optimizer_options(const ActorConfig& config) {
+  return {.beta1 = config.optim.betas.at(0),
+          .beta2 = config.optim.betas.at(1),
           .eps = 1e-8,
-          .weight_decay = config.weight_decay,
-          .clip_grad = config.clip_grad};
+          .weight_decay = config.optim.weight_decay,
+          .clip_grad = config.optim.clip_grad,
+          .distributed = config.megatron.use_distributed_optimizer};
 }
 
 LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps) {

@@ -3,23 +3,32 @@
 #include <cstdint>
 
 #include "model/parameters.h"
+#include "train/engine.h"
 #include "train/lr_schedule.h"
 #include "train/train_config.h"
 
 namespace verlcpp::train {
 
 /// AdamW over the flat buffers with clipping by the global gradient norm (Megatron's order: norm,
-/// clip, step). No weight decay on biases and one-dimensional tensors.
+/// clip, step). No weight decay on biases and one-dimensional tensors. Distributed (ZeRO-1,
+/// Rajbhandari et al. 2020), each rank of the DPxCP pool keeps the moments of its share of the flat
+/// buffer and updates that; the weights are gathered afterwards.
 class Optimizer {
  public:
   struct Options {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, clip_grad = 1;
+    bool distributed = true;
   };
-  Optimizer(Backend& backend, const model::ParameterLayout& layout, DType dtype, Options options);
+  Optimizer(const Engine& engine, const model::ParameterLayout& layout, DType dtype,
+            Options options);
 
-  /// One step on gradients that are already summed over the pool. Returns the norm before clipping;
-  /// when it is not finite nothing is changed.
+  /// One step on a gradient after reduce_gradient(engine, grad, distributed()); every rank of the
+  /// world calls it. Returns the norm before clipping, over all TP ranks, each parameter counted
+  /// once; when it is not finite nothing is changed.
   double step(const model::ParameterBuffer& weights, const model::ParameterBuffer& grad, double lr);
+
+  bool distributed() const { return options_.distributed; }
+  /// Over the elements this rank updates: its share, or everything.
 
   const model::ParameterBuffer& exp_avg() const { return exp_avg_; }
   const model::ParameterBuffer& exp_avg_sq() const { return exp_avg_sq_; }
@@ -27,13 +36,16 @@ class Optimizer {
   void set_steps(int64_t steps) { steps_ = steps; }  // resume
 
  private:
-  Backend& backend_;
+  double grad_norm(const model::ParameterBuffer& grad) const;
+
+  const Engine& engine_;
   Options options_;
+  model::FlatRange share_;
   model::ParameterBuffer exp_avg_, exp_avg_sq_;
   int64_t steps_ = 0;
 };
 
-Optimizer::Options optimizer_options(const OptimConfig& config);
+Optimizer::Options optimizer_options(const ActorConfig& config);
 /// verl: decay ends at lr_decay_steps, else at the run's total; warm-up is lr_warmup_steps, or its
 /// ratio of the decay steps. Throws ConfigError unless warm-up ends before decay does (Megatron).
 LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps);

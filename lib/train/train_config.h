@@ -99,6 +99,8 @@ struct MegatronConfig {
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
   std::optional<int64_t> virtual_pipeline_model_parallel_size;
   int64_t context_parallel_size = 1;
+  bool sequence_parallel = true;  // only where tensor_model_parallel_size > 1
+  bool use_distributed_optimizer = true;
   bool dynamic_context_parallel = false;
   config::Node max_seqlen_per_dp_cp_rank;  // any value; validate() checks and DcpSettings types it
   int64_t seed = 42;
@@ -112,6 +114,8 @@ struct MegatronConfig {
     v("pipeline_model_parallel_size", pipeline_model_parallel_size);
     v("virtual_pipeline_model_parallel_size", virtual_pipeline_model_parallel_size);
     v("context_parallel_size", context_parallel_size);
+    v("sequence_parallel", sequence_parallel);
+    v("use_distributed_optimizer", use_distributed_optimizer);
     v("dynamic_context_parallel", dynamic_context_parallel);
     v("max_seqlen_per_dp_cp_rank", max_seqlen_per_dp_cp_rank);
     v("seed", seed);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/rng.h"
+#include "train/gradient.h"
 
 namespace verlcpp::train {
 namespace {
@@ -126,7 +127,9 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
   engine.backend.fill_zero(actor.grad.flat());
   algo::PolicyLossSums sums;
+  int64_t number = 0;
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
+    engine.comm.status.micro_batch(++number);
     const RankMicroBatch mine = prepare(engine, micro_batch, mini.batch, tokens);
     model::Saved saved;
     saved.policy = engine.recompute;
@@ -143,7 +146,7 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
         upload_as(engine.backend, dtype, d_log_prob, shape, MemoryTag::kWorkspace),
         upload_as(engine.backend, dtype, d_entropy, shape, MemoryTag::kWorkspace), actor.grad);
   }
-  engine.comm.grad.all_reduce(actor.grad.flat(), parallel::ReduceOp::kSum).wait();
+  reduce_gradient(engine, actor.grad, actor.optimizer.distributed());
   return sum_over_pool(engine, sums);
 }
 

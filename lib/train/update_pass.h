@@ -49,8 +49,9 @@ struct ActorState {
   Optimizer& optimizer;
 };
 
-/// Gradient of one mini-batch's loss into actor.grad, summed over the pool. Loss weights come from
-/// the mini-batch's global token and sequence counts, so nothing is scaled by DP or CP afterwards.
+/// Gradient of one mini-batch's loss into actor.grad, summed by reduce_gradient. Loss weights come
+/// from the mini-batch's global token and sequence counts, so nothing is scaled by DP or CP
+/// afterwards.
 algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState& actor,
                                          const Experience& experience, std::span<const int> samples,
                                          const UpdateOptions& options, const Planner& planner,

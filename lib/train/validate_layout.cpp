@@ -39,11 +39,18 @@ void check_model_parallel(const Role& role, Findings& findings) {
                                              : field + "=" + std::to_string(value) + ": " + what +
                                                    " is not built; 1 is what this build runs");
   };
-  only_one("tensor_model_parallel_size", m.tensor_model_parallel_size, "tensor parallelism");
   only_one("pipeline_model_parallel_size", m.pipeline_model_parallel_size, "pipeline parallelism");
-  const bool valid = m.context_parallel_size >= 1 && m.context_parallel_size <= kMaxAxis;
-  if (!valid && !inherited(findings, role, "context_parallel_size")) {
-    findings.add(role.key + ".context_parallel_size", kValidAxis);
+  const auto axis = [&](const std::string& field, int64_t value) {
+    if ((value >= 1 && value <= kMaxAxis) || inherited(findings, role, field)) return;
+    findings.add(role.key + "." + field, kValidAxis);
+  };
+  axis("tensor_model_parallel_size", m.tensor_model_parallel_size);
+  axis("context_parallel_size", m.context_parallel_size);
+  const config::Node* sequence_parallel = findings.tree().find(role.key + ".sequence_parallel");
+  if (role.name == "actor" && m.tensor_model_parallel_size == 1 && m.sequence_parallel &&
+      sequence_parallel != nullptr && !is_shipped(sequence_parallel->origin())) {
+    findings.warn(findings.about(role.key + ".sequence_parallel") +
+                  " has no effect with tensor_model_parallel_size 1");
   }
 }
 
@@ -75,6 +82,8 @@ void check_reference_layout(const TrainConfig& config, Findings& findings) {
                  "must equal the actor's (" +
                      findings.about("actor_rollout_ref.actor.megatron." + field) + "): " + why);
   };
+  same(actor.tensor_model_parallel_size == ref.tensor_model_parallel_size,
+       "tensor_model_parallel_size", "the reference runs in the actor's layout");
   same(actor.context_parallel_size == ref.context_parallel_size, "context_parallel_size",
        "the reference runs in the actor's layout");
   same(actor.dynamic_context_parallel == ref.dynamic_context_parallel, "dynamic_context_parallel",

@@ -69,20 +69,20 @@ OpCase add_bias_case(int64_t rows, int64_t width) {
               }};
 }
 
-OpCase embedding_case(int64_t vocab, int64_t width, std::vector<int32_t> ids) {
+OpCase embedding_case(int64_t vocab, int64_t width, std::vector<int32_t> ids, int64_t first = 0) {
   const int64_t rows = static_cast<int64_t>(ids.size());
   return {.name = "embedding " + to_string({rows, vocab, width}),
           .inputs = {{{vocab, width}, true}},
           .forward =
               [=](const OpRun& run, const Tensors& in) {
                 Tensor out = run.poisoned({rows, width});
-                run.backend.embedding(out, in[0], run.ints(ids));
+                run.backend.embedding(out, in[0], run.ints(ids), first);
                 return OpResult{{out}, {}};
               },
           .backward =
               [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
                 Tensor d_table = run.grad_start(in[0].shape());
-                run.backend.embedding_backward(d_table, d[0], run.ints(ids));
+                run.backend.embedding_backward(d_table, d[0], run.ints(ids), first);
                 return Tensors{d_table};
               }};
 }
@@ -201,26 +201,45 @@ OpCase qkv_case(int64_t rows, int64_t heads, int64_t kv_heads, int64_t head_dim)
               }};
 }
 
-OpCase log_prob_case(int64_t vocab, std::vector<int32_t> labels, std::vector<double> temperature) {
+/// The vocabulary in one part for each element of `parts`, its size; each an input of its own.
+OpCase log_prob_case(std::vector<int64_t> parts, std::vector<int32_t> labels,
+                     std::vector<double> temperature) {
   const int64_t rows = static_cast<int64_t>(labels.size());
-  return {.name = "token_log_prob " + to_string({rows, vocab}),
-          .inputs = {{{rows, vocab}}},
-          .forward =
-              [=](const OpRun& run, const Tensors& in) {
-                Tensor z = run.copy_of(in[0]), lse = run.poisoned({rows});
-                Tensor log_prob = run.poisoned({rows}), entropy = run.poisoned({rows});
-                run.backend.token_log_prob(z, run.ints(labels), run.from(temperature, {rows}),
-                                           log_prob, entropy, lse);
-                return OpResult{{log_prob, entropy}, {z, lse}};
-              },
-          .backward =
-              [=](const OpRun& run, const Tensors&, const OpResult& result, const Tensors& d) {
-                Tensor d_logits = run.copy_of(result.saved[0]);
-                run.backend.token_log_prob_backward(d_logits, run.ints(labels),
-                                                    run.from(temperature, {rows}),
-                                                    result.outputs[1], result.saved[1], d[0], d[1]);
-                return Tensors{d_logits};
-              }};
+  const auto count = static_cast<int64_t>(parts.size());
+  OpCase c{.name = "token_log_prob " + to_string({rows}) + " x " + to_string(parts),
+           .inputs = {},
+           .forward = {},
+           .backward = {}};
+  for (const int64_t vocab : parts) c.inputs.push_back({{rows, vocab}});
+  c.forward = [=](const OpRun& run, const Tensors& in) {
+    OpResult result;
+    const Tensor stats = OpRun{run.backend, DType::kFloat64}.poisoned({count, rows, 4});
+    int64_t first = 0;
+    for (int64_t p = 0; p < count; ++p) {
+      const auto part = static_cast<size_t>(p);
+      const Tensor& z = result.saved.emplace_back(run.copy_of(in[part]));
+      run.backend.logit_stats(stats.slice(p * rows * 4, {rows, 4}), z, run.ints(labels),
+                              run.from(temperature, {rows}), first);
+      first += parts[part];
+    }
+    const Tensor lse = result.saved.emplace_back(run.poisoned({rows}));
+    result.outputs = {run.poisoned({rows}), run.poisoned({rows})};
+    run.backend.token_log_prob(result.outputs[0], result.outputs[1], lse, stats);
+    return result;
+  };
+  c.backward = [=](const OpRun& run, const Tensors&, const OpResult& result, const Tensors& d) {
+    Tensors d_logits;
+    int64_t first = 0;
+    for (size_t part = 0; part < parts.size(); ++part) {
+      d_logits.push_back(run.copy_of(result.saved[part]));
+      run.backend.token_log_prob_backward(d_logits.back(), run.ints(labels),
+                                          run.from(temperature, {rows}), result.outputs[1],
+                                          result.saved.back(), d[0], d[1], first);
+      first += parts[part];
+    }
+    return d_logits;
+  };
+  return c;
 }
 
 }  // namespace
@@ -244,6 +263,7 @@ std::vector<OpCase> op_cases() {
     cases.push_back(qkv_case(rows, 4, 2, 2));
   }
   cases.push_back(embedding_case(5, 3, {4, 0, 4, 4, 2}));
+  cases.push_back(embedding_case(5, 3, {4, 0, 9, 7, 7, 2}, 4));
   cases.push_back(embedding_case(5, 3, {}));
   cases.push_back(gather_case(7, 3, {6, 0, 2}));
   cases.push_back(gather_case(7, 3, {}));
@@ -252,9 +272,11 @@ std::vector<OpCase> op_cases() {
   cases.push_back(rope_case(3, 10, {0, 1, 1000, 7, 0}));
   cases.push_back(rope_case(1, 2, {3}));
   cases.push_back(rope_case(2, 4, {}));
-  cases.push_back(log_prob_case(11, {0, 10, 3}, {1.0, 0.7, 2.5}));
-  cases.push_back(log_prob_case(1, {0}, {1.0}));
-  cases.push_back(log_prob_case(11, {}, {}));
+  cases.push_back(log_prob_case({11}, {0, 10, 3}, {1.0, 0.7, 2.5}));
+  cases.push_back(log_prob_case({4, 5, 2}, {0, 10, 3}, {1.0, 0.7, 2.5}));
+  cases.push_back(log_prob_case({1, 1}, {1, 0}, {1.0, 0.5}));
+  cases.push_back(log_prob_case({1}, {0}, {1.0}));
+  cases.push_back(log_prob_case({11}, {}, {}));
   for (OpCase& c : attention_cases()) cases.push_back(std::move(c));
   return cases;
 }

@@ -140,8 +140,10 @@ TEST_CASE("the log-prob of a draw is token_log_prob's, before top-k and top-p") 
     const std::vector<double> logits = random_values(rows * vocab, 9);
     const Drawn drawn = draw(dtype, logits, rows, {1.7, 5, 0.8, kKey});
     const Tensor log_prob = run.poisoned({rows}), rest = run.poisoned({rows});
-    backend.token_log_prob(run.from(logits, {rows, vocab}), run.ints(drawn.ids),
-                           run.filled(1.7, {rows}), log_prob, rest, run.poisoned({rows}));
+    const Tensor stats = OpRun{backend, DType::kFloat64}.poisoned({1, rows, 4});
+    backend.logit_stats(stats.view({rows, 4}), run.from(logits, {rows, vocab}), run.ints(drawn.ids),
+                        run.filled(1.7, {rows}), 0);
+    backend.token_log_prob(log_prob, rest, run.poisoned({rows}), stats);
     const std::vector<double> want = download(backend, log_prob);
     for (size_t r = 0; r < want.size(); ++r) {
       CHECK(drawn.log_prob[r] == Approx(want[r]).epsilon(dtype == DType::kFloat64 ? 1e-12 : 1e-6));

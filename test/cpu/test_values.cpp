@@ -53,7 +53,9 @@ TEST_CASE("rows: bias, embedding, gather, scatter, split and join") {
     const OpRun run{backend, dtype};
     const Tensor table = run.from({1, 2, 3, 4, 5, 6}, {3, 2});
     Tensor out = run.poisoned({2, 2});
-    backend.embedding(out, table, run.ints({2, 0}));
+    backend.embedding(out, table, run.ints({9, 12}), 10);  // rows 10, 11, 12 of the vocabulary
+    check_values(backend, out, {0, 0, 5, 6});
+    backend.embedding(out, table, run.ints({2, 0}), 0);
     check_values(backend, out, {5, 6, 1, 2});
     backend.add_bias(out, run.from({10, 20}, {2}));
     check_values(backend, out, {15, 26, 11, 22});
@@ -61,6 +63,11 @@ TEST_CASE("rows: bias, embedding, gather, scatter, split and join") {
     check_values(backend, table, {11, 22, 15, 26, 5, 6});
     backend.gather_rows(out, table, run.ints({2, 2}));
     check_values(backend, out, {5, 6, 5, 6});
+
+    const Tensor joined = run.filled(0, {2, 3});
+    backend.join_columns(joined, run.from({1, 2}, {2, 1}), 2);
+    backend.join_columns(joined, run.from({3, 4, 5, 6}, {2, 2}), 0);
+    check_values(backend, joined, {3, 4, 1, 5, 6, 2});
 
     const Tensor qkv = run.from({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
     Tensor q = run.poisoned({2, 2, 1}), k = run.poisoned({2, 1, 1}), v = run.poisoned({2, 1, 1});
@@ -116,7 +123,9 @@ TEST_CASE("token_log_prob: probabilities 1/4 and 3/4") {
     const Tensor labels = run.ints({1, 0, 0, 1, 0});
     const Tensor temperature = run.from({1, 0.5, 1, 0, 1}, {5});
     Tensor log_prob = run.poisoned({5}), ent = run.poisoned({5}), lse = run.poisoned({5});
-    backend.token_log_prob(logits, labels, temperature, log_prob, ent, lse);
+    const Tensor stats = OpRun{backend, DType::kFloat64}.poisoned({1, 5, 4});
+    backend.logit_stats(stats.view({5, 4}), logits, labels, temperature, 0);
+    backend.token_log_prob(log_prob, ent, lse, stats);
     const double quarter = std::log(0.25), most = std::log(0.75);
     const std::vector<double> got = download(backend, log_prob), got_ent = download(backend, ent);
     const std::vector<double> want{most, quarter, most, most, 0};
@@ -129,7 +138,8 @@ TEST_CASE("token_log_prob: probabilities 1/4 and 3/4") {
     check_values(backend, logits.rows(1, 1), {0, log3});  // scaled in place
 
     backend.token_log_prob_backward(logits, labels, temperature, ent, lse,
-                                    run.from({2, 2, 0, 0, 1}, {5}), run.from({0, 0, 1, 0, 1}, {5}));
+                                    run.from({2, 2, 0, 0, 1}, {5}), run.from({0, 0, 1, 0, 1}, {5}),
+                                    0);
     check_values(backend, logits.rows(0, 2), {-0.5, 0.5, 3, -3});
     const double pull = 0.75 * (most + entropy);
     const std::vector<double> grad = download(backend, logits.rows(2, 1));
@@ -191,10 +201,9 @@ TEST_CASE("the border refuses wrong shapes, dtypes and indices") {
   CHECK_THROWS_AS(backend.matmul(x, x, wide.filled(1, {3, 3}), false, false, false),
                   std::logic_error);
   CHECK_THROWS_AS(backend.add(x, x, square), std::logic_error);
-  CHECK_THROWS_AS(backend.embedding(run.filled(0, {1, 3}), square, run.ints({3})),
+  CHECK_THROWS_AS(backend.embedding(run.filled(0, {1, 2}), square, run.ints({2}), 0),
                   std::logic_error);
-  CHECK_THROWS_AS(backend.embedding(run.filled(0, {1, 3}), square, run.ints({-1})),
-                  std::logic_error);
+  CHECK_THROWS_AS(backend.join_columns(x, run.filled(0, {2, 2}), 2), std::logic_error);
   CHECK_THROWS_AS(backend.gather_rows(run.filled(0, {1, 3}), x, run.ints({2})), std::logic_error);
   CHECK_THROWS_AS(backend.scatter_rows(x, run.filled(0, {1, 3}), run.ints({2})), std::logic_error);
   CHECK_THROWS_AS(backend.copy(x, square), std::logic_error);
@@ -202,7 +211,7 @@ TEST_CASE("the border refuses wrong shapes, dtypes and indices") {
   const Tensor half = backend.allocate(DType::kBFloat16, {2, 3}, MemoryTag::kWorkspace);
   CHECK_THROWS_AS(backend.add(half, half, half), std::logic_error);
   const Tensor row = run.filled(1, {2});
-  CHECK_THROWS_AS(backend.token_log_prob(x, run.ints({0, 3}), row, run.filled(0, {2}),
-                                         run.filled(0, {2}), run.filled(0, {2})),
-                  std::logic_error);
+  const Tensor stats = wide.filled(0, {2, 4});
+  CHECK_THROWS_AS(backend.logit_stats(stats, x, run.ints({0, 1, 2}), row, 0), std::logic_error);
+  CHECK_THROWS_AS(backend.logit_stats(x, x, run.ints({0, 1}), row, 0), std::logic_error);
 }

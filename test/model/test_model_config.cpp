@@ -166,6 +166,9 @@ TEST_CASE("missing and wrong values name file, key, value and what is valid") {
   CHECK(refusal(R"({"eos_token_id": [1, 50]})") ==
         "config.json: eos_token_id: [1,50]; valid: a token id from 0 to 49, or a list of them");
   CHECK_THROWS_WITH(parse_model_config("[]", "c"), "c: not a JSON object");
-  CHECK_THROWS_WITH(parse_model_config("{\"a\": }", "c"), "c: not JSON (byte 7)");
+  CHECK_THROWS_WITH(
+      parse_model_config("{\"a\": }", "c"),
+      "c: not JSON: line 1, column 7: syntax error while parsing value - unexpected '}'; "
+      "expected '[', '{', or a literal");
   CHECK_THROWS_AS(read_model_config("/nowhere"), DataError);
 }

@@ -146,4 +146,97 @@ TEST_CASE("initial weights are a function of seed, name and element alone") {
         values.at("model.layers.0.mlp.gate_proj.weight"));
 }
 
+TEST_CASE("TP ranks hold every element of every tensor, and one of them owns it") {
+  const std::string kind = GENERATE("qwen2", "qwen3", "llama");
+  const int64_t tp = GENERATE(1, 2, 4);  // 4 ranks share 2 kv heads
+  CAPTURE(kind, tp);
+  model::ModelConfig config = tiny_config(kind);
+  config.ffn = 16;
+  std::map<std::string, std::vector<int>> owners;
+  for (int64_t rank = 0; rank < tp; ++rank) {
+    const model::ParameterLayout layout(config, 3, {.size = tp, .rank = rank});
+    for (int64_t pool_rank = 0; pool_rank < 3; ++pool_rank) {
+      for (const model::ParamSpec& spec : layout.specs()) {
+        for (const model::HfPiece& piece : spec.pieces) {
+          auto& count = owners[piece.hf_name];
+          count.resize(static_cast<size_t>(numel_of(piece.shape)));
+          if (!piece.owned) continue;
+          for (const model::Run& run : runs_of(spec, piece, layout.share(pool_rank))) {
+            for (int64_t i = 0; i < run.count; ++i) ++count.at(static_cast<size_t>(run.global + i));
+          }
+        }
+      }
+    }
+  }
+  for (const auto& [name, count] : owners) {
+    INFO(name);
+    CHECK(count == std::vector<int>(count.size(), 1));
+  }
+}
+
+TEST_CASE("the owned ranges are the owned pieces and padding") {
+  model::ModelConfig config = tiny_config("qwen2");
+  config.ffn = 16;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    const model::ParameterLayout layout(config, 2, {.size = 4, .rank = rank});
+    std::vector<int> wanted(static_cast<size_t>(layout.numel())), got = wanted;
+    for (const model::ParamSpec& spec : layout.specs()) {
+      for (const model::HfPiece& piece : spec.pieces) {
+        const model::FlatRange range = spec.range_of(piece);
+        for (int64_t i = range.first; i < range.end(); ++i) {
+          wanted[static_cast<size_t>(i)] = piece.owned ? 1 : -1;
+        }
+      }
+    }
+    for (int64_t pool_rank = 0; pool_rank < 2; ++pool_rank) {
+      for (const model::FlatRange& range : layout.owned(layout.share(pool_rank))) {
+        for (int64_t i = range.first; i < range.end(); ++i) ++got[static_cast<size_t>(i)];
+      }
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] != 0) CHECK(got[i] == (wanted[i] == 1 ? 1 : 0));
+      CHECK(got[i] <= 1);
+    }
+  }
+}
+
+TEST_CASE("a part of a model starts from the whole model's initial values") {
+  model::ModelConfig config = tiny_config("qwen2");
+  config.ffn = 16;
+  const auto whole = initial_values(config, 1, DType::kFloat64, 7);
+  cpu::CpuBackend backend;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    const model::ParameterLayout layout(config, 1, {.size = 4, .rank = rank});
+    const model::ParameterBuffer weights(backend, layout, DType::kFloat64, MemoryTag::kWeights);
+    model::initialize(backend, weights, 7);
+    const std::vector<double> flat = download(backend, weights.flat());
+    for (const model::ParamSpec& spec : layout.specs()) {
+      for (const model::HfPiece& piece : spec.pieces) {
+        INFO(rank << " " << piece.hf_name);
+        int64_t count = 0;
+        for (const model::Run& run : runs_of(spec, piece, layout.whole())) {
+          const auto ours = flat.begin() + run.flat;
+          const auto theirs = whole.at(piece.hf_name).begin() + run.global;
+          CHECK(std::equal(ours, ours + run.count, theirs));
+          count += run.count;
+        }
+        CHECK(count == numel_of(piece.local));
+      }
+    }
+  }
+}
+
+TEST_CASE("what a model cannot be cut into is said with what would be valid") {
+  const model::ModelConfig config = tiny_config("qwen2");  // heads 4, kv heads 2, ffn 14, vocab 13
+  CHECK(model::tp_complaint(config, 1).empty());
+  CHECK(model::tp_complaint(config, 2).empty());
+  CHECK(model::tp_complaint(config, 3) == "must divide the model's 4 attention heads");
+  CHECK(model::tp_complaint(config, 4) == "must divide the model's intermediate_size of 14");
+  model::ModelConfig wide = config;
+  wide.heads = 12;
+  wide.kv_heads = 4;
+  CHECK(model::tp_complaint(wide, 6) ==
+        "must divide the model's 4 key-value heads or be a multiple of them");
+}
+
 }  // namespace verlcpp::test

@@ -8,6 +8,7 @@
 #include "cpu/cpu_backend.h"
 #include "model/transformer.h"
 #include "model/weights_io.h"
+#include "parallel/thread_ranks.h"
 #include "support/catch.h"
 #include "train/optimizer.h"
 
@@ -192,18 +193,22 @@ TEST_CASE("ten AdamW steps give PyTorch's losses, norms and weights") {
   REQUIRE(norms.size() == 10);
   REQUIRE(losses.size() == 11);
   const std::vector<double> adamw = f.vectors.doubles("adamw");
-  train::Optimizer optimizer(f.backend, f.layout, DType::kFloat64,
-                             {.beta1 = adamw.at(1),
-                              .beta2 = adamw.at(2),
-                              .eps = adamw.at(3),
-                              .weight_decay = adamw.at(4),
-                              .clip_grad = adamw.at(5)});
-  for (size_t step = 0; step < norms.size(); ++step) {
-    INFO(name << " step " << step);
-    CHECK(relative_error({f.forward_backward()}, {losses[step]}) < kTolerance);
-    CHECK(relative_error({optimizer.step(f.weights, f.grad, adamw[0])}, {norms[step]}) <
-          kTolerance);
-  }
+  parallel::run_thread_ranks(
+      {}, [&](const parallel::Topology& alone, parallel::RankCommunicators comm) {
+        const train::Engine engine{f.backend, f.transformer, alone, comm};
+        train::Optimizer optimizer(engine, f.layout, DType::kFloat64,
+                                   {.beta1 = adamw.at(1),
+                                    .beta2 = adamw.at(2),
+                                    .eps = adamw.at(3),
+                                    .weight_decay = adamw.at(4),
+                                    .clip_grad = adamw.at(5)});
+        for (size_t step = 0; step < norms.size(); ++step) {
+          INFO(name << " step " << step);
+          CHECK(relative_error({f.forward_backward()}, {losses[step]}) < kTolerance);
+          CHECK(relative_error({optimizer.step(f.weights, f.grad, adamw[0])}, {norms[step]}) <
+                kTolerance);
+        }
+      });
   CHECK(relative_error({f.forward_backward()}, {losses.back()}) < kTolerance);
   f.for_each_piece(f.weights, [&](const std::string& hf_name, const std::vector<double>& ours) {
     INFO(name << " " << hf_name);

@@ -62,13 +62,26 @@ std::string error_of(const std::string& path) {
   return "read";
 }
 
+/// A tensor with its bytes.
+struct Stored {
+  TensorEntry entry;
+  std::vector<std::byte> bytes;
+};
+
 template <class T>
-TensorToWrite tensor_of(const std::string& name, DType dtype, Shape shape, std::vector<T> values) {
-  return {name, dtype, std::move(shape), [values = std::move(values)](std::span<std::byte> out) {
-            const auto bytes = std::as_bytes(std::span(values));
-            REQUIRE(out.size() == bytes.size());
-            std::copy(bytes.begin(), bytes.end(), out.begin());
-          }};
+Stored tensor_of(const std::string& name, DType dtype, Shape shape, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {{name, dtype, std::move(shape)}, {bytes.begin(), bytes.end()}};
+}
+
+/// Writes a file in one go.
+void write_safetensors(const std::string& path, const std::vector<Stored>& tensors) {
+  std::vector<TensorEntry> entries;
+  for (const Stored& tensor : tensors) entries.push_back(tensor.entry);
+  SafetensorsWriter file(path, entries);
+  file.create();
+  for (const Stored& tensor : tensors) file.write(tensor.entry.name, 0, tensor.bytes);
+  file.close();
 }
 
 template <class T>
@@ -88,7 +101,26 @@ struct Model {
   ModelConfig config;
   ParameterLayout layout;
   ParameterBuffer weights;
+
+  /// Writes all tensors as `dtype` under HF name + `suffix`.
+  void write(const std::string& path, DType dtype, const std::string& suffix) {
+    SafetensorsWriter file(path, hf_entries(layout, dtype, suffix));
+    file.create();
+    write_hf_share(backend, weights, layout.whole(), suffix, file);
+    file.close();
+  }
 };
+
+/// Every tensor of a file.
+std::vector<Stored> read_all(const std::string& path) {
+  const SafetensorsReader reader(path);
+  std::vector<Stored> tensors;
+  for (const std::string& name : reader.names()) {
+    const StoredTensor& t = *reader.find(name);
+    tensors.push_back({{name, t.dtype, t.shape}, {t.bytes.begin(), t.bytes.end()}});
+  }
+  return tensors;
+}
 
 }  // namespace
 
@@ -115,7 +147,7 @@ TEST_CASE("what is written is read again") {
 }
 
 TEST_CASE("the machine's refusals name path, bytes and reason") {
-  const std::vector<TensorToWrite> tensors = {tensor_of<float>("a", DType::kFloat32, {2}, {1, 2})};
+  const std::vector<Stored> tensors = {tensor_of<float>("a", DType::kFloat32, {2}, {1, 2})};
   CHECK_THROWS_WITH(write_safetensors("/nowhere/x", tensors),
                     "/nowhere/x: cannot write 104 bytes: No such file or directory");
   CHECK_THROWS_WITH(write_safetensors("/dev/full", tensors),
@@ -236,9 +268,10 @@ TEST_CASE("a sharded set through its index") {
         index + ": tensor \"b\": file \"../one.safetensors\"; valid: a name in this folder");
   write_file(index, R"({"weight_map": {"b": "three.safetensors"}})");
   CHECK(error_of(folder.path()) ==
-        folder.path() + "/three.safetensors: cannot be opened: No such file or directory");
+        index + ": tensor \"b\": file \"three.safetensors\" is not in this folder");
   write_file(index, "{}");
-  CHECK(error_of(folder.path()) == index + ": has no weight_map object");
+  CHECK(error_of(folder.path()) ==
+        index + R"(: has no weight_map object; valid: {"weight_map": {TENSOR: FILE, ...}})");
 }
 
 TEST_CASE("weights land in the fused tensors") {
@@ -269,7 +302,7 @@ TEST_CASE("the stored floating dtypes become the run's") {
                                                          {DType::kFloat16, 0x1p-11}};
   for (const auto& [dtype, bound] : formats) {
     const std::string path = folder.file(std::string(name_of(dtype)));
-    write_safetensors(path, hf_tensors(model.backend, model.weights, dtype, ".exp_avg"));
+    model.write(path, dtype, ".exp_avg");
     const SafetensorsReader reader(path);
     CHECK(reader.find("model.norm.weight.exp_avg")->dtype == dtype);
     const ParameterBuffer again(model.backend, model.layout, DType::kFloat64, MemoryTag::kWeights);
@@ -288,18 +321,18 @@ TEST_CASE("the stored floating dtypes become the run's") {
 TEST_CASE("16-bit formats are read by their bits") {
   const TemporaryFolder folder;
   Model model(kReference + "/qwen2", DType::kFloat64);
-  auto tensors = hf_tensors(model.backend, model.weights, DType::kFloat32, "");
-  for (TensorToWrite& tensor : tensors) {
-    if (tensor.name == "model.norm.weight") {
+  auto tensors = read_all(kReference + "/qwen2/model.safetensors");
+  for (Stored& tensor : tensors) {
+    if (tensor.entry.name == "model.norm.weight") {
       std::vector<uint16_t> bits(32, 0);
       bits[0] = 0x3FC0;  // 1.5
       bits[1] = 0xC2F7;  // -123.5
-      tensor = tensor_of<uint16_t>(tensor.name, DType::kBFloat16, {32}, bits);
-    } else if (tensor.name == "model.layers.0.input_layernorm.weight") {
+      tensor = tensor_of<uint16_t>(tensor.entry.name, DType::kBFloat16, {32}, bits);
+    } else if (tensor.entry.name == "model.layers.0.input_layernorm.weight") {
       std::vector<uint16_t> bits(32, 0);
       bits[0] = 0x3E00;  // 1.5
       bits[1] = 0x0001;  // 2^-24, the smallest
-      tensor = tensor_of<uint16_t>(tensor.name, DType::kFloat16, {32}, bits);
+      tensor = tensor_of<uint16_t>(tensor.entry.name, DType::kFloat16, {32}, bits);
     }
   }
   write_safetensors(folder.file("model.safetensors"), tensors);
@@ -315,11 +348,12 @@ TEST_CASE("16-bit formats are read by their bits") {
 TEST_CASE("a folder whose weights do not fit its configuration") {
   const TemporaryFolder folder;
   Model model(kReference + "/qwen2", DType::kFloat32);
-  auto tensors = hf_tensors(model.backend, model.weights, DType::kFloat32, "");
-  std::erase_if(tensors, [](const auto& t) { return t.name == "model.norm.weight"; });
-  for (TensorToWrite& tensor : tensors) {
-    if (tensor.name == "model.layers.1.self_attn.k_proj.bias") tensor.shape = {4, 4};
-    if (tensor.name == "model.layers.0.input_layernorm.weight") tensor.dtype = DType::kInt32;
+  auto tensors = read_all(kReference + "/qwen2/model.safetensors");
+  std::erase_if(tensors, [](const auto& t) { return t.entry.name == "model.norm.weight"; });
+  for (Stored& tensor : tensors) {
+    TensorEntry& entry = tensor.entry;
+    if (entry.name == "model.layers.1.self_attn.k_proj.bias") entry.shape = {4, 4};
+    if (entry.name == "model.layers.0.input_layernorm.weight") entry.dtype = DType::kInt32;
   }
   write_safetensors(folder.file("model.safetensors"), tensors);
   CHECK_THROWS_WITH(
@@ -335,7 +369,8 @@ TEST_CASE("an exported folder is the source with new weights") {
   const std::string source = kReference + "/qwen2", target = folder.file("a/b");
   Model model(source, DType::kFloat64);
   load_hf_weights(model.backend, source, model.weights);
-  export_hf_folder(model.backend, source, target, model.config, model.weights, DType::kFloat32);
+  export_hf_files(source, target, model.config, DType::kFloat32);
+  model.write(target + "/model.safetensors", DType::kFloat32, "");
 
   const SafetensorsReader before(source), after(target);
   CHECK(after.names() == before.names());
@@ -353,14 +388,13 @@ TEST_CASE("an exported folder is the source with new weights") {
 
   ModelConfig older = model.config;
   older.json = R"({"architectures": ["Qwen2ForCausalLM"], "torch_dtype": "float32"})";
-  export_hf_folder(model.backend, source, target, older, model.weights, DType::kBFloat16);
+  export_hf_files(source, target, older, DType::kBFloat16);
   CHECK(Json::parse(data::read_text_file(target + "/config.json"))["torch_dtype"] == "bfloat16");
-  CHECK(SafetensorsReader(target).find("model.norm.weight")->dtype == DType::kBFloat16);
 }
 
 TEST_CASE("an export that cannot be written names the path") {
   Model model(kReference + "/qwen2", DType::kFloat32);
-  CHECK_THROWS_AS(export_hf_folder(model.backend, kReference + "/qwen2", "/proc/nowhere",
-                                   model.config, model.weights, DType::kFloat32),
-                  DeviceError);
+  CHECK_THROWS_AS(
+      export_hf_files(kReference + "/qwen2", "/proc/nowhere", model.config, DType::kFloat32),
+      DeviceError);
 }

@@ -11,10 +11,8 @@
 #include "config/compose.h"
 #include "config/embedded.h"
 #include "cpu/cpu_backend.h"
-#include "parallel/thread_ranks.h"
 #include "support/catch.h"
-#include "train/pipeline.h"
-#include "train/recompute.h"
+#include "train/layout_run.h"
 
 using namespace verlcpp;
 using namespace verlcpp::train;
@@ -105,13 +103,6 @@ std::vector<data::Trajectory> recorded() {
   return batch;
 }
 
-struct Result {
-  std::vector<double> losses, norms;
-  std::vector<std::vector<double>> gradients;  // of each mini-batch, before clipping
-  std::vector<double> weights;
-  double clipped = 0;
-};
-
 /// A planner that also shuffles the samples inside each group and the order of micro-batches.
 Planner shuffled(Planner inner) {
   return [inner = std::move(inner)](std::span<const int64_t> lengths) {
@@ -131,83 +122,26 @@ Planner shuffled(Planner inner) {
   };
 }
 
-/// A planner that first keeps the gradient which the mini-batch before has left behind.
-Planner observed(Planner inner, Backend& backend, const model::ParameterBuffer& grad,
-                 std::vector<std::vector<double>>& gradients) {
-  return [&backend, &grad, &gradients, first = true,
-          inner = std::move(inner)](std::span<const int64_t> lengths) mutable {
-    if (!first) gradients.push_back(download(backend, grad.flat()));
-    first = false;
-    return inner(lengths);
-  };
-}
-
-Result updates_of(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing) {
-  Result result;
+LayoutResult updates_of(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing) {
   const auto batch = recorded();
-  const model::ModelConfig model_config = tiny_model();
-  const model::ParameterLayout layout(model_config, 24);  // the same padding for every pool
-  const auto sizes = batching_rule(config, Pass::kActorUpdate).sizes;
-  parallel::run_thread_ranks(
-      sizes, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const int64_t rank = topology.rank();
-        cpu::CpuBackend backend;
-        const model::Transformer transformer(backend, model_config, dtype);
-        const Engine engine{
-            backend, transformer, topology, comm,
-            recompute_policy(config.actor_rollout_ref.actor.megatron, model_config.layers)};
-        model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
-        model::ParameterBuffer reference(backend, layout, dtype, MemoryTag::kWeights);
-        model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
-        initialize(backend, weights, 1);
-        initialize(backend, reference, 2);
-        Optimizer optimizer(backend, layout, dtype,
-                            optimizer_options(config.actor_rollout_ref.actor.optim));
-        algo::KlController kl("fixed", config.algorithm.kl_ctrl.kl_coef, 0.1, 1000);
-        Planner planner = make_planner(batching_rule(config, Pass::kActorUpdate));
-        if (shuffle_packing) planner = shuffled(planner);
-        if (rank == 0) planner = observed(std::move(planner), backend, grad, result.gradients);
-        for (int step = 0; step < updates; ++step) {
-          PhaseTimer timer;
-          const StepExperience e =
-              make_experience(engine, weights, &reference, config, batch, kl, timer).value();
-          ScheduleStats stats;
-          const auto done =
-              update_pass(engine, {weights, grad, optimizer}, e.experience, update_options(config),
-                          planner, step, config.actor_rollout_ref.actor.optim.lr, stats);
-          if (rank != 0) continue;
-          for (const MiniBatchResult& m : done) {
-            result.losses.push_back(m.loss);
-            result.norms.push_back(m.grad_norm);
-            result.clipped += m.sums.clipped;
-          }
-        }
-        if (rank != 0) return;
-        result.gradients.push_back(download(backend, grad.flat()));
-        result.weights = download(backend, weights.flat());
-      });
-  return result;
+  const model::ModelConfig model = tiny_model();
+  LayoutRun run{
+      .config = config, .model = model, .batch = batch, .updates = updates, .dtype = dtype};
+  run.make_backend = [](int) { return std::make_unique<cpu::CpuBackend>(); };
+  run.load_weights = [](Backend& backend, const model::ParameterBuffer& weights, bool reference) {
+    initialize(backend, weights, reference ? 2 : 1);
+  };
+  if (shuffle_packing) run.change_planner = shuffled;
+  return run_layout(run);
 }
 
-/// |a - b| / |b|, L2, where |b| is at least `floor`.
-double relative_l2(const std::vector<double>& a, const std::vector<double>& b, double floor) {
-  REQUIRE(a.size() == b.size());
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(difference) / std::max(std::sqrt(norm), floor);
-}
-
-void check_equal(const Result& got, const Result& want, double tolerance, double floor = 1e-150) {
-  CHECK(relative_l2(got.losses, want.losses, floor) < tolerance);
-  CHECK(relative_l2(got.norms, want.norms, floor) < tolerance);
-  REQUIRE(got.gradients.size() == want.gradients.size());
-  for (size_t i = 0; i < want.gradients.size(); ++i) {
-    CHECK(relative_l2(got.gradients[i], want.gradients[i], floor) < tolerance);
-  }
-  CHECK(relative_l2(got.weights, want.weights, floor) < tolerance);
+void check_equal(const LayoutResult& got, const LayoutResult& want, double tolerance,
+                 double floor = 1e-150) {
+  const LayoutDifference d = difference(got, want, floor);
+  CHECK(d.losses < tolerance);
+  CHECK(d.grad_norms < tolerance);
+  CHECK(d.gradients < tolerance);
+  CHECK(d.weights < tolerance);
 }
 
 Layout static_cp(int world, int cp, std::vector<std::string> more) {
@@ -228,6 +162,26 @@ Layout dynamic_cp(int pool, int cp, int64_t limit) {
            megatron("max_seqlen_per_dp_cp_rank=" + std::to_string(limit))}};
 }
 
+/// `layout` on `tp` times as many ranks.
+Layout with_tp(Layout layout, int tp, bool sequence_parallel) {
+  const std::string ranks = "trainer.n_gpus_per_node=";
+  for (std::string& o : layout.overrides) {
+    if (o.starts_with(ranks)) o = ranks + std::to_string(tp * std::stoi(o.substr(ranks.size())));
+  }
+  layout.name += ", TP " + std::to_string(tp) + (sequence_parallel ? " with" : " without") +
+                 " sequence parallel";
+  layout.overrides.push_back(megatron("tensor_model_parallel_size=" + std::to_string(tp)));
+  layout.overrides.push_back(
+      megatron(std::string("sequence_parallel=") + (sequence_parallel ? "True" : "False")));
+  return layout;
+}
+
+Layout without_zero1(Layout layout) {
+  layout.name += ", optimizer not distributed";
+  layout.overrides.push_back(megatron("use_distributed_optimizer=False"));
+  return layout;
+}
+
 std::vector<std::string> micro_batches_of(int size) {
   const std::string n = std::to_string(size);
   return {actor("use_dynamic_bsz=False"), actor("ppo_micro_batch_size_per_gpu=" + n),
@@ -241,7 +195,9 @@ bool short_list() {
 }
 
 std::vector<Layout> layouts() {
-  if (short_list()) return {static_cp(4, 2, {}), dynamic_cp(4, 2, kLongest / 4)};
+  if (short_list()) {
+    return {static_cp(4, 2, {}), with_tp(dynamic_cp(4, 2, kLongest / 4), 2, true)};
+  }
   std::vector<Layout> all{
       static_cp(2, 2, {}),
       static_cp(3, 3, {}),
@@ -259,6 +215,17 @@ std::vector<Layout> layouts() {
       dynamic_cp(8, 2, kLongest / 8),
       dynamic_cp(8, 8, 30),
   };
+  for (const bool sequence_parallel : {false, true}) {
+    all.push_back(with_tp(static_cp(1, 1, {}), 2, sequence_parallel));
+    all.push_back(with_tp(static_cp(1, 1, {}), 4, sequence_parallel));  // shares kv heads
+    all.push_back(with_tp(static_cp(2, 2, {}), 2, sequence_parallel));
+    all.push_back(with_tp(dynamic_cp(4, 2, kLongest / 4), 2, sequence_parallel));
+    all.push_back(with_tp(dynamic_cp(4, 4, kLongest / 4), 4, sequence_parallel));
+    all.push_back(
+        without_zero1(with_tp(static_cp(2, 1, micro_batches_of(2)), 4, sequence_parallel)));
+  }
+  all.push_back(without_zero1(static_cp(4, 2, {})));
+  all.push_back(without_zero1(dynamic_cp(6, 3, kLongest / 6)));
   const std::string overrides = megatron("override_transformer_config.recompute_");
   Layout recompute = dynamic_cp(4, 2, kLongest / 4);
   recompute.name += ", full recompute";
@@ -266,6 +233,7 @@ std::vector<Layout> layouts() {
       recompute.overrides.end(),
       {overrides + "granularity=full", overrides + "method=uniform", overrides + "num_layers=1"});
   all.push_back(recompute);
+  all.push_back(with_tp(recompute, 2, true));
   recompute.name += " of the first layer";
   recompute.overrides.push_back(overrides + "method=block");
   all.push_back(recompute);
@@ -288,11 +256,11 @@ std::vector<Layout> layouts() {
 
 TEST_CASE("ten updates give the one-rank numbers in fp64 under every layout") {
   const int updates = short_list() ? 2 : 10;
-  const Result want = updates_of(make_config({}, {}), DType::kFloat64, updates, false);
+  const LayoutResult want = updates_of(make_config({}, {}), DType::kFloat64, updates, false);
   REQUIRE(want.losses.size() == static_cast<size_t>(updates * 4));
   REQUIRE(want.gradients.size() == want.losses.size());
-  CHECK(want.clipped > 0);                                               // ratios clip
-  CHECK(*std::max_element(want.norms.begin(), want.norms.end()) > 0.5);  // gradients clip
+  CHECK(want.clipped_tokens > 0);                                                  // ratios clip
+  CHECK(*std::max_element(want.grad_norms.begin(), want.grad_norms.end()) > 0.5);  // gradients clip
   for (const Layout& layout : layouts()) {
     INFO(layout.name);
     check_equal(updates_of(make_config(layout.overrides, {}), DType::kFloat64, updates,
@@ -306,8 +274,9 @@ TEST_CASE("every loss_agg_mode is the same under static and dynamic CP") {
                            "seq-mean-token-sum-norm"}) {
     INFO(mode);
     const std::vector<std::string> more{actor(std::string("loss_agg_mode=") + mode)};
-    const Result want = updates_of(make_config({}, more), DType::kFloat64, 1, false);
-    for (const Layout& layout : {static_cp(4, 2, {}), dynamic_cp(4, 2, kLongest / 4)}) {
+    const LayoutResult want = updates_of(make_config({}, more), DType::kFloat64, 1, false);
+    for (const Layout& layout : {static_cp(4, 2, {}), dynamic_cp(4, 2, kLongest / 4),
+                                 with_tp(dynamic_cp(2, 1, kLongest / 2), 2, true)}) {
       check_equal(updates_of(make_config(layout.overrides, more), DType::kFloat64, 1, false), want,
                   1e-9);
     }
@@ -315,10 +284,12 @@ TEST_CASE("every loss_agg_mode is the same under static and dynamic CP") {
 }
 
 TEST_CASE("fp32 agrees across layouts within 1e-5 for one update") {
-  const Result want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
-  for (const Layout& layout : {static_cp(4, 4, {}), dynamic_cp(4, 2, kLongest / 4)}) {
+  const LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
+  for (const Layout& layout : {static_cp(4, 4, {}), dynamic_cp(4, 2, kLongest / 4),
+                               with_tp(static_cp(2, 2, {}), 4, true)}) {
     INFO(layout.name);
-    const Result got = updates_of(make_config(layout.overrides, {}), DType::kFloat32, 1, false);
+    const LayoutResult got =
+        updates_of(make_config(layout.overrides, {}), DType::kFloat32, 1, false);
     check_equal(got, want, 1e-5, 1e-6);
   }
 }

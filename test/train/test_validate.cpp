@@ -181,8 +181,9 @@ TEST_CASE("dynamic CP preconditions, one message each") {
 
 TEST_CASE("a sequence the pool cannot hold is refused with the longest response that fits") {
   const std::string message = failure(valid_dynamic_run(), {"data.max_response_length=2000"});
-  CHECK_THAT(message, ContainsSubstring(
-                          "data.max_prompt_length + data.max_response_length = 64 + 2000 = 2064"));
+  CHECK_THAT(message,
+             ContainsSubstring("data.max_prompt_length = 64 (override 8) + "
+                               "data.max_response_length = 2000 (override 22) = 2064 tokens"));
   CHECK_THAT(message,
              ContainsSubstring("needs at least 17 ranks") && ContainsSubstring("only has 8 ranks"));
   CHECK_THAT(message, ContainsSubstring("the longest response that fits is 960"));
@@ -225,9 +226,12 @@ TEST_CASE("layout, devices and dtypes") {
        {{kA + "actor.use_kl_loss=True", kA + "ref.megatron.context_parallel_size=2"},
         kA + "ref.megatron.context_parallel_size",
         "the reference runs in the actor's layout"},
-       {{kMegatron + "tensor_model_parallel_size=2"},
+       {{kMegatron + "tensor_model_parallel_size=0"},
         kMegatron + "tensor_model_parallel_size",
-        "tensor_model_parallel_size=2: tensor parallelism is not built; 1 is what this build runs"},
+        "must be a positive integer of at most 1048576"},
+       {{kA + "actor.use_kl_loss=True", kA + "ref.megatron.tensor_model_parallel_size=2"},
+        kA + "ref.megatron.tensor_model_parallel_size",
+        "the reference runs in the actor's layout"},
        {{kMegatron + "pipeline_model_parallel_size=2"},
         kMegatron + "pipeline_model_parallel_size",
         "pipeline_model_parallel_size=2: pipeline parallelism is not built"},
@@ -257,13 +261,13 @@ TEST_CASE("batch arithmetic") {
         "You have set both " + kA + "actor.ppo_micro_batch_size and"},
        {{kA + "actor.ppo_micro_batch_size_per_gpu=null"},
         kA + "actor.ppo_micro_batch_size_per_gpu",
-        "Please set at least one of"},
+        "Please set it to a positive integer"},
        {{kA + "rollout.log_prob_micro_batch_size_per_gpu=null"},
         kA + "rollout.log_prob_micro_batch_size_per_gpu",
-        "Please set at least one of"},
+        "Please set it to a positive integer"},
        {{kA + "actor.use_kl_loss=True", kA + "ref.log_prob_micro_batch_size_per_gpu=null"},
         kA + "ref.log_prob_micro_batch_size_per_gpu",
-        "Please set at least one of"},
+        "Please set it to a positive integer"},
        {{kA + "actor.use_dynamic_bsz=True", kA + "rollout.log_prob_use_dynamic_bsz=False"},
         kA + "rollout.log_prob_use_dynamic_bsz",
         "must equal " + kA + "actor.use_dynamic_bsz"},
@@ -312,7 +316,9 @@ TEST_CASE("algorithm and optimizer") {
         actor + "optim.lr_decay_style",
         "must be one of constant, linear, cosine, inverse-square-root"},
        {{actor + "optim.betas=[0.9,1.0]"}, actor + "optim.betas", "must be two numbers in [0, 1)"},
-       {{actor + "optim.min_lr=1"}, actor + "optim.min_lr", "must be between 0 and lr"}});
+       {{actor + "optim.min_lr=1"},
+        actor + "optim.min_lr",
+        "must be between 0 and " + actor + "optim.lr = 1e-06 ("}});
 }
 
 TEST_CASE("rollout and trainer") {

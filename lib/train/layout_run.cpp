@@ -1,0 +1,155 @@
+#include "train/layout_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "algo/kl.h"
+#include "model/weights_io.h"
+#include "parallel/thread_ranks.h"
+#include "train/optimizer.h"
+#include "train/pipeline.h"
+#include "train/recompute.h"
+#include "train/update_pass.h"
+
+namespace verlcpp::train {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// One rank's buffers of a layout under test.
+class RankRun {
+ public:
+  RankRun(const LayoutRun& run, const Engine& engine)
+      : run_(run),
+        engine_(engine),
+        layout_(run.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
+        weights_(engine.backend, layout_, run.dtype, MemoryTag::kWeights),
+        reference_(engine.backend, layout_, run.dtype, MemoryTag::kWeights),
+        grad_(engine.backend, layout_, run.dtype, MemoryTag::kMainGrad),
+        optimizer_(engine, layout_, run.dtype,
+                   optimizer_options(run.config.actor_rollout_ref.actor)) {
+    run.load_weights(engine.backend, weights_, false);
+    if (run.config.uses_reference()) run.load_weights(engine.backend, reference_, true);
+  }
+
+  LayoutResult updates() {
+    const KlCtrlConfig& kl_config = run_.config.algorithm.kl_ctrl;
+    algo::KlController kl(kl_config.type, kl_config.kl_coef, kl_config.target_kl,
+                          kl_config.horizon);
+    Planner planner = make_planner(batching_rule(run_.config, Pass::kActorUpdate));
+    if (run_.change_planner) planner = run_.change_planner(std::move(planner));
+    planner = observed(std::move(planner));
+    for (int64_t step = 0; step < run_.updates; ++step) {
+      PhaseTimer timer;
+      const auto experience =
+          make_experience(engine_, weights_, run_.config.uses_reference() ? &reference_ : nullptr,
+                          run_.config, {run_.batch.begin(), run_.batch.end()}, kl, timer);
+      ScheduleStats stats;
+      const auto done =
+          update_pass(engine_, {weights_, grad_, optimizer_}, experience.value().experience,
+                      update_options(run_.config), planner, step,
+                      run_.config.actor_rollout_ref.actor.optim.lr, stats);
+      for (const MiniBatchResult& m : done) {
+        result_.losses.push_back(m.loss);
+        result_.grad_norms.push_back(m.grad_norm);
+        result_.clipped_tokens += m.sums.clipped;
+      }
+    }
+    result_.gradients.push_back(whole(grad_));
+    result_.weights = whole(weights_);
+    return std::move(result_);
+  }
+
+ private:
+  GlobalTensors whole(const model::ParameterBuffer& buffer) const {
+    return model::gather_hf_tensors(engine_.backend, engine_.comm.world, buffer,
+                                    layout_.share(engine_.pool_rank()));
+  }
+
+  /// A planner that first keeps the gradient which the mini-batch before has left behind.
+  Planner observed(Planner inner) {
+    return
+        [this, first = true, inner = std::move(inner)](std::span<const int64_t> lengths) mutable {
+          if (!first) result_.gradients.push_back(whole(grad_));
+          first = false;
+          return inner(lengths);
+        };
+  }
+
+  const LayoutRun& run_;
+  const Engine& engine_;
+  model::ParameterLayout layout_;
+  model::ParameterBuffer weights_, reference_, grad_;
+  Optimizer optimizer_;
+  LayoutResult result_;
+};
+
+/// Sums of squares of a - b and of b.
+struct Squares {
+  double difference = 0, norm = 0;
+  void add(std::span<const double> a, std::span<const double> b) {
+    if (a.size() != b.size()) difference = kInf;
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+      difference += (a[i] - b[i]) * (a[i] - b[i]);
+      norm += b[i] * b[i];
+    }
+  }
+  double relative(double floor) const {
+    return std::sqrt(difference) / std::max(std::sqrt(norm), floor);
+  }
+};
+
+}  // namespace
+
+LayoutResult run_layout(const LayoutRun& run) {
+  LayoutResult result;
+  const MegatronConfig& megatron = run.config.actor_rollout_ref.actor.megatron;
+  parallel::run_thread_ranks(
+      batching_rule(run.config, Pass::kActorUpdate).sizes,
+      [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
+        const auto backend = run.make_backend(static_cast<int>(topology.rank()));
+        const model::Transformer transformer =
+            make_transformer(*backend, run.model, run.dtype, megatron, comm.tp);
+        const Engine engine{*backend, transformer, topology, comm,
+                            recompute_policy(megatron, run.model.layers)};
+        LayoutResult mine = RankRun(run, engine).updates();
+        if (topology.rank() == 0) result = std::move(mine);
+      });
+  return result;
+}
+
+double relative_difference(std::span<const double> a, std::span<const double> b, double floor) {
+  Squares squares;
+  squares.add(a, b);
+  return squares.relative(floor);
+}
+
+double relative_difference(const GlobalTensors& a, const GlobalTensors& b, double floor) {
+  Squares squares;
+  if (a.size() != b.size()) return kInf;
+  for (const auto& [name, values] : b) {
+    const auto other = a.find(name);
+    if (other == a.end()) return kInf;
+    squares.add(other->second, values);
+  }
+  return squares.relative(floor);
+}
+
+double LayoutDifference::largest() const {
+  return std::max({losses, grad_norms, gradients, weights});
+}
+
+LayoutDifference difference(const LayoutResult& got, const LayoutResult& want, double floor) {
+  LayoutDifference d{.losses = relative_difference(got.losses, want.losses, floor),
+                     .grad_norms = relative_difference(got.grad_norms, want.grad_norms, floor),
+                     .gradients = got.gradients.size() == want.gradients.size() ? 0 : kInf,
+                     .weights = relative_difference(got.weights, want.weights, floor)};
+  for (size_t i = 0; i < std::min(got.gradients.size(), want.gradients.size()); ++i) {
+    d.gradients =
+        std::max(d.gradients, relative_difference(got.gradients[i], want.gradients[i], floor));
+  }
+  return d;
+}
+
+}  // namespace verlcpp::train
