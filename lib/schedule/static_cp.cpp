@@ -190,8 +190,40 @@ std::vector<Chunks> under_budget(const Chunks& replicas, std::span<const int64_t
   return out;
 }
 
+/// A new micro-batch where the next sample would pass the budget; replicas in turn, the last turn
+/// filled up with empty ones.
+std::vector<Chunks> in_order(std::span<const int64_t> lengths, int64_t dp, int64_t budget) {
+  Chunks packs;
+  int64_t room = 0;
+  for (size_t sample = 0; sample < lengths.size(); ++sample) {
+    if (packs.empty() || lengths[sample] > room) {
+      packs.emplace_back();
+      room = budget;
+    }
+    packs.back().push_back(static_cast<int>(sample));
+    room -= lengths[sample];
+  }
+  const auto replicas = static_cast<size_t>(dp);
+  packs.resize((packs.size() + replicas - 1) / replicas * replicas);
+  std::vector<Chunks> out(replicas);
+  for (size_t i = 0; i < packs.size(); ++i) out[i % replicas].push_back(std::move(packs[i]));
+  return out;
+}
+
+std::vector<Chunks> micro_batches(std::span<const int64_t> lengths,
+                                  const StaticCpOptions& options) {
+  if (options.packing == Packing::kInOrder) {
+    return in_order(lengths, options.dp, *options.token_budget);
+  }
+  const Chunks replicas = deal(lengths, options.dp);
+  return options.token_budget ? under_budget(replicas, lengths, *options.token_budget)
+                              : fixed_size(replicas, options.micro_batch_size);
+}
+
 void check_input(std::span<const int64_t> lengths, const StaticCpOptions& options) {
   expects(options.dp >= 1 && options.cp >= 1, "static CP: dp and cp are at least one");
+  expects(options.packing == Packing::kBalanced || options.token_budget,
+          "static CP: packing in order needs a token budget");
   if (!options.token_budget && options.micro_batch_size < 1) {
     throw ConfigError("the micro-batch size per GPU must be at least 1, got " +
                       std::to_string(options.micro_batch_size));
@@ -246,10 +278,7 @@ std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, in
 
 Plan schedule_static_cp(std::span<const int64_t> lengths, const StaticCpOptions& options) {
   check_input(lengths, options);
-  const Chunks replicas = deal(lengths, options.dp);
-  const std::vector<Chunks> chunks = options.token_budget
-                                         ? under_budget(replicas, lengths, *options.token_budget)
-                                         : fixed_size(replicas, options.micro_batch_size);
+  const std::vector<Chunks> chunks = micro_batches(lengths, options);
   Plan plan;
   plan.pool = static_cast<int>(options.dp * options.cp);
   for (size_t i = 0; i < chunks.front().size(); ++i) {

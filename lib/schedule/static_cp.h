@@ -9,6 +9,10 @@
 
 namespace verlcpp::schedule {
 
+/// How a token budget fills: balanced by Karmarkar-Karp (verl), or in sample order (Megatron's
+/// dp_balanced).
+enum class Packing { kBalanced, kInOrder };
+
 struct StaticCpOptions {
   int64_t dp = 1, cp = 1;
   /// Samples a micro-batch of one DP replica (ppo_micro_batch_size_per_gpu); used when
@@ -16,6 +20,7 @@ struct StaticCpOptions {
   int64_t micro_batch_size = 1;
   /// Real tokens a micro-batch of one DP replica may hold: max_token_len_per_gpu * cp. Strict.
   std::optional<int64_t> token_budget;
+  Packing packing = Packing::kBalanced;  // kInOrder expects a token budget
 };
 
 /// verl's workload of a sequence, 24576 L + L^2.
@@ -28,7 +33,9 @@ std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, in
 
 /// Deals the samples out to DP replicas (balanced by workload), then cuts each replica's into
 /// micro-batches: of a fixed size, or by Karmarkar-Karp under the token budget. All replicas get
-/// the same number of micro-batches. Throws DataError when a sequence exceeds the budget.
+/// the same number of micro-batches. In order: samples fill one micro-batch after the other up to
+/// the budget, and the replicas take them in turn; the last ones may get an empty one.
+/// Throws DataError when a sequence exceeds the budget.
 Plan schedule_static_cp(std::span<const int64_t> lengths, const StaticCpOptions& options);
 
 }  // namespace verlcpp::schedule

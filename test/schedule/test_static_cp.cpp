@@ -182,3 +182,47 @@ TEST_CASE("3,000 random batches keep the promises of a static plan") {
   }
   SUCCEED("all batches were checked");
 }
+
+TEST_CASE("packing in order fills the budget sample by sample, replicas in turn") {
+  const Lengths lengths = {6, 4, 1, 9, 2, 10, 3};
+  StaticCpOptions options = budget(2, 2, 10);
+  options.packing = Packing::kInOrder;
+  const Plan plan = schedule_static_cp(lengths, options);
+  // Packs: {6, 4}, {1, 9}, {2}, {10}, {3}; the sixth is empty.
+  CHECK(replica_of(plan, 0) == Sets{{0, 1}, {4}, {6}});
+  CHECK(replica_of(plan, 1) == Sets{{2, 3}, {5}, {}});
+  CHECK_NOTHROW(check_plan(plan, lengths, true));
+}
+
+TEST_CASE("packing in order refuses what balanced packing refuses") {
+  StaticCpOptions options = budget(1, 2, 10);
+  options.packing = Packing::kInOrder;
+  CHECK_THROWS_AS(schedule_static_cp(Lengths{4, 11}, options), DataError);
+  options.token_budget.reset();
+  CHECK_THROWS_AS(schedule_static_cp(Lengths{4}, options), std::logic_error);
+}
+
+TEST_CASE("packing in order keeps the budget and the order, and opens no pack too early") {
+  std::mt19937 random(3);
+  std::uniform_int_distribution<int64_t> length(1, 40);
+  for (int round = 0; round < 50; ++round) {
+    Lengths lengths(static_cast<size_t>(1 + round));
+    for (int64_t& l : lengths) l = length(random);
+    StaticCpOptions options = budget(1 + round % 4, 1, 40);
+    options.packing = Packing::kInOrder;
+    const Plan plan = schedule_static_cp(lengths, options);
+    CHECK_NOTHROW(check_plan(plan, lengths, true));
+    std::vector<int> flat;
+    int64_t before = 40;
+    for (const MicroBatch& micro_batch : plan.micro_batches) {
+      for (const PlanGroup& group : micro_batch.groups) {
+        if (group.samples.empty()) continue;
+        CHECK(tokens_of(group.samples, lengths) <= 40);
+        CHECK(before + lengths[static_cast<size_t>(group.samples.front())] > 40);
+        before = tokens_of(group.samples, lengths);
+        flat.insert(flat.end(), group.samples.begin(), group.samples.end());
+      }
+    }
+    CHECK(std::is_sorted(flat.begin(), flat.end()));
+  }
+}

@@ -1,0 +1,46 @@
+#include "schedule/cost.h"
+#include "schedule/default_dynamic_cp.h"
+#include "schedule/static_cp.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::schedule;
+
+TEST_CASE("the cost of a rank: padded rows and its share of the attention") {
+  const CostModel model{.linear = 10, .quadratic = 2};
+  CHECK(rank_cost(model, 5, 1, 1) == 10 * 5 + 2 * 25);
+  // Five tokens on two ranks are eight rows: alignment 4.
+  CHECK(rank_cost(model, 5, 1, 2) == (10 * 8 + 2 * 25) / 2.0);
+  // TP 2, one rank: six rows.
+  CHECK(rank_cost(model, 5, 2, 1) == 10 * 6 + 2 * 25);
+  // The default is verl's workload.
+  CHECK(rank_cost({}, 100, 1, 1) == workload(100));
+}
+
+TEST_CASE("costs of a plan go to every rank of a group") {
+  const CostModel model{.linear = 1, .quadratic = 1};
+  const std::vector<int64_t> lengths = {8, 3, 2};
+  const Plan plan{
+      .pool = 4,
+      .micro_batches = {{{{{0, 1}, {0}}, {{2}, {1}}, {{3}, {2}}}}, {{{{0, 1, 2, 3}, {}}}}}};
+  // (8 + 64) / 2 on ranks 0 and 1; 3 + 9; 2 + 4; the empty group costs nothing.
+  CHECK(rank_costs(model, plan, lengths, 1) == std::vector<double>{36, 36, 12, 6});
+}
+
+TEST_CASE("imbalance is largest over mean") {
+  CHECK(imbalance(std::vector<double>{2, 2, 2}) == 1);
+  CHECK(imbalance(std::vector<double>{4, 0, 0, 0}) == 4);
+  CHECK(imbalance(std::vector<double>{3, 1}) == 1.5);
+  CHECK(imbalance(std::vector<double>{0, 0}) == 1);
+}
+
+TEST_CASE("dynamic CP and balanced packing beat packing in order by this measure") {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < 40; ++i) lengths.push_back(100 + i * i * 977 % 4000);
+  const auto of = [&](const Plan& plan) { return imbalance(rank_costs({}, plan, lengths, 1)); };
+  StaticCpOptions options{.dp = 4, .cp = 2, .token_budget = 8192};
+  const double balanced = of(schedule_static_cp(lengths, options));
+  options.packing = Packing::kInOrder;
+  CHECK(balanced < of(schedule_static_cp(lengths, options)));
+  CHECK(of(schedule_default_dynamic_cp(lengths, {.pool = 8, .max_seqlen_per_rank = 4096})) < 1.3);
+}
