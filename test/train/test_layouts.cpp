@@ -3,137 +3,16 @@
 // from the actor, active ratio and gradient clipping and one fully masked sample.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
-#include <optional>
 
-#include "base/rng.h"
-#include "config/compose.h"
-#include "config/embedded.h"
-#include "cpu/cpu_backend.h"
+#include "layout_case.h"
 #include "support/catch.h"
-#include "train/layout_run.h"
 
 using namespace verlcpp;
+using namespace verlcpp::test;
 using namespace verlcpp::train;
 
 namespace {
-
-constexpr int64_t kLongest = 48;  // prompt + response; a multiple of every pool used below
-
-struct Layout {
-  std::string name;
-  std::vector<std::string> overrides;
-  bool shuffle_packing = false;
-};
-
-model::ModelConfig tiny_model() {
-  model::ModelConfig c;
-  c.architecture = "Qwen3ForCausalLM";
-  c.vocab = 29;
-  c.hidden = 16;
-  c.ffn = 24;
-  c.layers = 2;
-  c.heads = 4;
-  c.kv_heads = 2;
-  c.head_dim = 4;
-  c.qkv_bias = true;
-  c.qk_norm = true;
-  c.tied_embeddings = true;
-  return c;
-}
-
-std::string actor(const std::string& key) { return "actor_rollout_ref.actor." + key; }
-std::string megatron(const std::string& key) { return actor("megatron." + key); }
-
-TrainConfig make_config(const std::vector<std::string>& layout,
-                        const std::vector<std::string>& more) {
-  std::vector<std::string> overrides{
-      "trainer.device=cpu",
-      megatron("dtype=float64"),
-      "algorithm.adv_estimator=grpo",
-      "algorithm.use_kl_in_reward=True",
-      "algorithm.kl_ctrl.kl_coef=0.05",
-      "data.train_batch_size=4",
-      "data.max_prompt_length=24",
-      "data.max_response_length=24",
-      "actor_rollout_ref.rollout.n=3",
-      "actor_rollout_ref.rollout.name=replay",
-      actor("ppo_mini_batch_size=2"),  // two mini-batches of six responses
-      actor("ppo_epochs=2"),
-      actor("shuffle=True"),
-      actor("use_kl_loss=True"),
-      actor("kl_loss_coef=0.1"),
-      actor("entropy_coeff=0.01"),
-      actor("clip_ratio=0.02"),
-      actor("clip_ratio_low=0.02"),
-      actor("clip_ratio_high=0.02"),
-      actor("optim.lr=2e-3"),
-      actor("optim.clip_grad=0.5"),
-      "trainer.n_gpus_per_node=1",
-      actor("use_dynamic_bsz=True"),
-      "data.max_token_len_per_gpu=4096",
-  };
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  overrides.insert(overrides.end(), layout.begin(), layout.end());
-  config::Node tree =
-      config::resolve(config::compose({{config::embedded()}, "ppo_trainer", overrides}).tree);
-  return bind_train_config(tree);
-}
-
-/// Four groups of three: lengths of 1, odd ones, ones shorter than 2 x cp, the exact limit, and one
-/// sample without a trainable token.
-std::vector<data::Trajectory> recorded() {
-  const PhiloxKey key{11, 12};
-  const std::pair<int, int> lengths[] = {{1, 1},  {24, 24}, {1, 2},  {7, 13}, {5, 1},  {3, 3},
-                                         {10, 9}, {1, 23},  {24, 1}, {2, 5},  {11, 6}, {4, 19}};
-  std::vector<data::Trajectory> batch;
-  for (uint32_t s = 0; s < 12; ++s) {
-    data::Trajectory& t = batch.emplace_back();
-    t.uid = "group" + std::to_string(s / 3);
-    for (int i = 0; i < lengths[s].first + lengths[s].second; ++i) {
-      const auto id = static_cast<int32_t>(philox4x32({s, static_cast<uint32_t>(i)}, key)[0] % 29);
-      (i < lengths[s].first ? t.prompt_ids : t.response_ids).push_back(id);
-    }
-    t.response_mask.assign(t.response_ids.size(), s == 9 ? 0 : 1);
-    if (s == 3) t.response_mask[4] = t.response_mask[5] = 0;  // a tool's output
-    t.reward = uniform_open(philox4x32({s, 1000}, key)[0]);
-    t.temperature = s % 2 == 0 ? 1.0 : 0.8;
-  }
-  return batch;
-}
-
-/// A planner that also shuffles the samples inside each group and the order of micro-batches.
-Planner shuffled(Planner inner) {
-  return [inner = std::move(inner)](std::span<const int64_t> lengths) {
-    schedule::Plan plan = inner(lengths);
-    const PhiloxKey key{5, 6};
-    for (schedule::MicroBatch& m : plan.micro_batches) {
-      for (schedule::PlanGroup& g : m.groups) {
-        std::vector<int> mixed;
-        for (int64_t i : random_permutation(static_cast<int64_t>(g.samples.size()), key, 1)) {
-          mixed.push_back(g.samples[static_cast<size_t>(i)]);
-        }
-        g.samples = mixed;
-      }
-    }
-    std::reverse(plan.micro_batches.begin(), plan.micro_batches.end());
-    return plan;
-  };
-}
-
-LayoutResult updates_of(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing) {
-  const auto batch = recorded();
-  const model::ModelConfig model = tiny_model();
-  LayoutRun run{
-      .config = config, .model = model, .batch = batch, .updates = updates, .dtype = dtype};
-  run.make_backend = [](int) { return std::make_unique<cpu::CpuBackend>(); };
-  run.load_weights = [](Backend& backend, const model::ParameterBuffer& weights, bool reference) {
-    initialize(backend, weights, reference ? 2 : 1);
-  };
-  if (shuffle_packing) run.change_planner = shuffled;
-  return run_layout(run);
-}
 
 void check_equal(const LayoutResult& got, const LayoutResult& want, double tolerance,
                  double floor = 1e-150) {
@@ -142,51 +21,6 @@ void check_equal(const LayoutResult& got, const LayoutResult& want, double toler
   CHECK(d.grad_norms < tolerance);
   CHECK(d.gradients < tolerance);
   CHECK(d.weights < tolerance);
-}
-
-Layout static_cp(int world, int cp, std::vector<std::string> more) {
-  Layout l{std::to_string(world) + " ranks, CP " + std::to_string(cp),
-           {"trainer.n_gpus_per_node=" + std::to_string(world),
-            megatron("context_parallel_size=" + std::to_string(cp))}};
-  for (const std::string& o : more) l.name += ", " + o.substr(o.rfind('.') + 1);
-  l.overrides.insert(l.overrides.end(), more.begin(), more.end());
-  return l;
-}
-
-/// DCP whose limit makes the longest sample need exactly the whole pool.
-Layout dynamic_cp(int pool, int cp, int64_t limit) {
-  return {"DCP on " + std::to_string(pool) + " ranks, limit " + std::to_string(limit),
-          {"trainer.n_gpus_per_node=" + std::to_string(pool),
-           megatron("context_parallel_size=" + std::to_string(cp)),
-           megatron("dynamic_context_parallel=True"),
-           megatron("max_seqlen_per_dp_cp_rank=" + std::to_string(limit))}};
-}
-
-/// `layout` on `tp` times as many ranks.
-Layout with_tp(Layout layout, int tp, bool sequence_parallel) {
-  const std::string ranks = "trainer.n_gpus_per_node=";
-  for (std::string& o : layout.overrides) {
-    if (o.starts_with(ranks)) o = ranks + std::to_string(tp * std::stoi(o.substr(ranks.size())));
-  }
-  layout.name += ", TP " + std::to_string(tp) + (sequence_parallel ? " with" : " without") +
-                 " sequence parallel";
-  layout.overrides.push_back(megatron("tensor_model_parallel_size=" + std::to_string(tp)));
-  layout.overrides.push_back(
-      megatron(std::string("sequence_parallel=") + (sequence_parallel ? "True" : "False")));
-  return layout;
-}
-
-Layout without_zero1(Layout layout) {
-  layout.name += ", optimizer not distributed";
-  layout.overrides.push_back(megatron("use_distributed_optimizer=False"));
-  return layout;
-}
-
-std::vector<std::string> micro_batches_of(int size) {
-  const std::string n = std::to_string(size);
-  return {actor("use_dynamic_bsz=False"), actor("ppo_micro_batch_size_per_gpu=" + n),
-          "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=" + n,
-          "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=" + n};
 }
 
 bool short_list() {
