@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "app/failure.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cpu/cpu_backend.h"
@@ -18,7 +19,7 @@
 namespace verlcpp::app {
 namespace {
 
-constexpr int kStoppedBySignal = 75;  // after a save; a batch system may requeue
+constexpr int kStoppedBySignal = 75;  // a batch system may requeue
 
 /// All ranks of a run are threads of one process; a launcher that started several would run the
 /// same job several times over.
@@ -34,46 +35,63 @@ void expect_one_process() {
 
 std::atomic<bool> stop_requested{false};  // a signal handler can reach nothing else
 
-/// SIGTERM and SIGINT end the run after the step under way; a second one kills it.
-void catch_stop_signals() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { stop_requested.store(true); };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
-}
-
 std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
   if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
   return cuda::make_backend(rank);
 }
 
+/// One rank's part of the run, on its thread. False when it was stopped.
+bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
+                train::Report* report, const parallel::Topology& topology,
+                const parallel::RankCommunicators& comm) {
+  const auto backend = make_backend(config, static_cast<int>(topology.rank()));
+  const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
+  const model::Transformer transformer = train::make_transformer(
+      *backend, inputs.model, dtype, config.actor_rollout_ref.actor.megatron, comm.tp);
+  const train::Engine engine{
+      *backend, transformer, topology, comm,
+      train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
+  if (comm.world_stop.here()) return false;  // before the weights are read
+  train::Trainer trainer(engine, config, inputs, report, stop_requested);
+  return !comm.world_stop.here() && trainer.run();
+}
+
+/// A stop before the ranks began: there is nothing to save.
+int stopped_at_start() {
+  log::info("stopped by a signal before training began");
+  return kStoppedBySignal;
+}
+
 }  // namespace
+
+// SA_RESTART: writes to a pipe under way are not to fail for it.
+void catch_stop_signals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { stop_requested.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
 
 int run_training(const train::TrainConfig& config, const config::Node& tree,
                  std::chrono::steady_clock::time_point start) {
   expect_one_process();
-  catch_stop_signals();
+  if (stop_requested.load()) return stopped_at_start();
   train::Report report(config, tree, start);
   const train::Inputs inputs = train::load_inputs(config);
   report.phase("inputs");
-  const train::BatchingRule rule = train::batching_rule(config, train::Pass::kActorUpdate);
-  const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
+  if (stop_requested.load()) return stopped_at_start();
   bool stopped = false;  // written by rank 0 alone
   parallel::run_thread_ranks(
-      rule.sizes,
+      train::batching_rule(config, train::Pass::kActorUpdate).sizes,
       [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const auto rank = static_cast<int>(topology.rank());
-        const auto backend = make_backend(config, rank);
-        const model::Transformer transformer(*backend, inputs.model, dtype);
-        const train::Engine engine{
-            *backend, transformer, topology, comm,
-            train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
-        train::Trainer trainer(engine, config, inputs, rank == 0 ? &report : nullptr,
-                               stop_requested);
-        if (!trainer.run() && rank == 0) stopped = true;
+        const bool first = topology.rank() == 0;
+        const bool done = train_rank(config, inputs, first ? &report : nullptr, topology, comm);
+        if (first) stopped = !done;
       },
-      {.stop = &stop_requested});
+      {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),
+       .give_up = end_process,
+       .stop = &stop_requested});
   report.finish(stopped);
   return stopped ? kStoppedBySignal : 0;
 }

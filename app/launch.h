@@ -7,9 +7,15 @@
 
 namespace verlcpp::app {
 
-/// Runs the training job of a validated configuration: ranks on threads, the first failure aborts
-/// the others. `start` is when the process began, for the start-up times. Returns the exit code;
-/// errors come as exceptions.
+/// From here on SIGTERM and SIGINT ask run_training to stop, whether it has begun or not: at once
+/// before training, else after a save. A second signal kills. Called first thing by a process that
+/// is going to train.
+void catch_stop_signals();
+
+/// Runs the training job of a validated configuration: ranks on threads. The first failure, or a
+/// rank silent for actor_rollout_ref.nccl_timeout, aborts the others; if a rank does not come back
+/// from that, the process ends here (end_process). `start` is when the process began, for the
+/// start-up times. Returns the exit code, 75 when a signal stopped it; errors come as exceptions.
 int run_training(const train::TrainConfig& config, const config::Node& tree,
                  std::chrono::steady_clock::time_point start);
 

@@ -3,11 +3,10 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
-#include <new>
 #include <string>
-#include <system_error>
 
 #include "app/cli.h"
+#include "app/failure.h"
 #include "app/launch.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -23,8 +22,6 @@ namespace verlcpp::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kMachineFailed = 3;
 
 /// DeviceError when standard output does not take all of it.
 void print(const std::string& text) {
@@ -65,6 +62,7 @@ int run(const Options& options, Clock::time_point start) {
   if (options.multirun) {
     throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
   }
+  if (!options.print_config && !options.dry_run && options.plan_file.empty()) catch_stop_signals();
   const config::Composed composed = config::compose({.search_path = search_path(options),
                                                      .config_name = options.config_name,
                                                      .overrides = options.overrides});
@@ -97,17 +95,7 @@ int main(int argc, char** argv) {
     if (!parsed.text) return app::run(parsed.options, start);
     app::print(*parsed.text);
     return 0;
-  } catch (const Error& e) {
-    log::error(e.what());
-    return e.exit_code();
-  } catch (const std::bad_alloc&) {
-    log::error("the machine: out of memory");
-    return app::kMachineFailed;
-  } catch (const std::system_error& e) {  // files, threads and streams alike
-    log::error(std::string("the machine: ") + e.what());
-    return app::kMachineFailed;
-  } catch (const std::exception& e) {
-    log::error(std::string("internal error, please report it: ") + e.what());
-    return 1;
+  } catch (...) {
+    return app::report_failure(std::current_exception());
   }
 }

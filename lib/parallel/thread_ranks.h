@@ -19,7 +19,7 @@ struct ThreadRanksOptions {
   /// at most a second later. Nothing: never.
   std::optional<std::chrono::milliseconds> silence_limit = {};
   /// After the first failure, how long its thread and the others may take to unwind.
-  std::chrono::milliseconds grace{800};
+  std::chrono::milliseconds grace{600};
   /// Called, on the calling thread, with the first failure when a thread has not come back after
   /// the grace; expected to end the process, since such a thread can neither be joined nor left
   /// alone with references to this call's objects. Without it, or if it returns, the call waits for

@@ -249,6 +249,8 @@ void check_written_files(const TrainConfig& config, Findings& findings) {
 void check_run(const TrainConfig& config, Findings& findings) {
   check_rollout(config, findings);
   check_trainer(config, findings);
+  findings.require(is_count(config.actor_rollout_ref.nccl_timeout),
+                   "actor_rollout_ref.nccl_timeout", std::string(kValidCount) + " (seconds)");
 }
 
 void check_files(const TrainConfig& config, Findings& findings) {
