@@ -90,6 +90,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     parsed.text = cli.help();
     return parsed;
+  } catch (const CLI::ArgumentMismatch& e) {
+    const std::string text = e.what();  // "--flag: 1 required ..."
+    throw ConfigError(text.substr(0, text.find(':')) + " takes one value, given once (see --help)");
   } catch (const CLI::ParseError& e) {
     throw ConfigError(std::string(e.what()) + " (see --help)");
   }

@@ -2,9 +2,23 @@
 
 #include <algorithm>
 
+#include "config/scalar.h"
+
 namespace verlcpp::config {
 
 namespace {
+
+/// What to say more about a text where a number is wanted: it may be one in quotes, or too large.
+std::string about_text(const Node& node) {
+  const auto* text = node.get_if<std::string>();
+  if (text == nullptr || text->empty()) return "";
+  const Node unquoted(scalar_from_command_line(*text), {});
+  if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) return ", without quotes";
+  const size_t sign = (*text)[0] == '-' || (*text)[0] == '+' ? 1 : 0;
+  const bool digits =
+      text->size() > sign && text->find_first_not_of("0123456789", sign) == std::string::npos;
+  return digits ? " of 64 bits, which this is not" : "";
+}
 
 [[noreturn]] void fail(const Node& node, const std::string& path, const std::string& wanted) {
   throw ConfigError(path + "=" + to_inline(node) + " (" + node.origin().text + "): must be " +
@@ -31,7 +45,7 @@ void read(const Node& node, const std::string& path, bool& out) {
 
 void read(const Node& node, const std::string& path, int64_t& out) {
   const auto* value = node.get_if<int64_t>();
-  if (value == nullptr) fail(node, path, "an integer");
+  if (value == nullptr) fail(node, path, "an integer" + about_text(node));
   out = *value;
 }
 
@@ -41,7 +55,7 @@ void read(const Node& node, const std::string& path, double& out) {
     return;
   }
   const auto* value = node.get_if<double>();
-  if (value == nullptr) fail(node, path, "a number");
+  if (value == nullptr) fail(node, path, "a number" + about_text(node));
   out = *value;
 }
 
@@ -84,15 +98,19 @@ void Binder::report_unknown(const Node& node, const std::string& path,
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string problem = prefix + name + " (" + child.origin().text + ") is not a known key";
     const std::string near = nearest_name(name, known);
-    if (!near.empty()) problem += "; did you mean " + prefix + near + "?";
+    problem += near.empty() ? "; --cfg job prints the keys there are"
+                            : "; did you mean " + prefix + near + "?";
     problems_.push_back(problem);
   }
 }
 
 void Binder::finish() const {
   if (problems_.empty()) return;
-  std::string message;
-  for (const std::string& problem : problems_) message += (message.empty() ? "" : "\n") + problem;
+  if (problems_.size() == 1) throw ConfigError(problems_[0]);
+  std::string message = "the configuration has " + std::to_string(problems_.size()) + " problems:";
+  for (size_t i = 0; i < problems_.size(); ++i) {
+    message += "\n  " + std::to_string(i + 1) + ". " + problems_[i];
+  }
   throw ConfigError(message);
 }
 

@@ -46,7 +46,7 @@ class Binder {
     out.fields(level);
     report_unknown(node, path, level.known);
   }
-  /// Throws ConfigError listing every problem, one a line, if there was any.
+  /// Throws ConfigError listing every problem, several on numbered lines, if there was any.
   void finish() const;
   const std::vector<std::string>& problems() const { return problems_; }
 
@@ -67,7 +67,7 @@ class Binder {
   void field(const Node& parent, const std::string& path, const char* name, T& member) {
     const Node* child = parent.is_map() ? parent.find(name) : nullptr;
     if (child == nullptr) {
-      problems_.push_back(path + " is missing");
+      problems_.push_back(path + " is missing: no file sets it, or an override with ~ deleted it");
     } else if (is_mandatory(*child)) {
       problems_.push_back(path + " (" + child->origin().text + ") has no default: give it a value");
     } else if constexpr (requires(Level & level) { member.fields(level); }) {

@@ -38,6 +38,7 @@ bool in_free_map(const std::string& key) {
   const std::string near = parent == nullptr ? nearest_key(key, leaf_keys(tree)) : "";
   if (parent != nullptr) message += ", because a group above it is " + to_inline(*parent);
   if (!near.empty()) message += "; did you mean " + near + "?";
+  if (near.empty() && parent == nullptr) message += "; --cfg job prints the keys there are";
   if (item.kind != Override::Kind::kDelete && in_free_map(key)) {
     message += (near.empty() ? "; +" : " +") + item.text + " adds a new key";
   }

@@ -101,7 +101,9 @@ class Expander {
 
   void expand_file(const std::string& path, const ConfigFile& file, const Place& place) {
     if (std::find(stack_.begin(), stack_.end(), path) != stack_.end()) {
-      throw ConfigError("the defaults lists form a cycle: " + path + ".yaml leads to itself");
+      std::string chain;
+      for (const std::string& above : stack_) chain += above + ".yaml -> ";
+      throw ConfigError("the defaults lists form a cycle: " + chain + path + ".yaml");
     }
     stack_.push_back(path);
     std::vector<DefaultsEntry> entries;
@@ -109,9 +111,15 @@ class Expander {
     const auto is_self = [](const DefaultsEntry& e) {
       return e.group.empty() && e.name == "_self_";
     };
-    const auto selves = std::count_if(entries.begin(), entries.end(), is_self);
-    if (selves > 1) throw ConfigError(path + ".yaml: _self_ comes twice in the defaults list");
-    if (selves == 0) entries.push_back({"", "_self_", std::nullopt, false, false, ""});
+    const auto self = std::find_if(entries.begin(), entries.end(), is_self);
+    if (self != entries.end()) {
+      const auto second = std::find_if(self + 1, entries.end(), is_self);
+      if (second != entries.end()) {
+        throw ConfigError(second->origin + ": _self_ comes twice in the defaults list");
+      }
+    } else {
+      entries.push_back({"", "_self_", std::nullopt, false, false, ""});
+    }
 
     for (const DefaultsEntry& entry : entries) note_choice(entry, place);
     for (const DefaultsEntry& entry : entries) {
@@ -144,8 +152,12 @@ class Expander {
     const std::optional<ConfigFile> file = repository_.load(path);
     if (!file && entry.is_optional) return;
     if (!file) {
+      const std::string folder = folder_of(path);
+      const std::string near = nearest_name(path.substr(folder.empty() ? 0 : folder.size() + 1),
+                                            repository_.options(folder));
       throw ConfigError(entry.origin + ": there is no " + path + ".yaml in " +
-                        repository_.places());
+                        repository_.places() +
+                        (near.empty() ? "" : "; did you mean " + near + "?"));
     }
     const std::string package =
         package_of(folder_of(entry.name), entry.package, file->package, place, entry.origin);

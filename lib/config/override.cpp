@@ -63,7 +63,7 @@ Override parse(const std::string& text, int number) {
   if (at == text.size() && result.kind == Override::Kind::kDelete) return result;
   if (at == text.size()) throw GrammarError{"expected = and a value", at};
   if (text[at] != '=') {
-    throw GrammarError{std::string("unexpected ") + text[at] + " in a key; expected =", at};
+    throw GrammarError{std::string("unexpected '") + text[at] + "' in a key; expected =", at};
   }
   result.value = parse_value(text, at + 1, Origin{result.origin()});
   return result;

@@ -39,10 +39,14 @@ std::optional<ConfigFile> Repository::load(const std::string& name) const {
     if (!text) continue;
     const std::string label = path.label + "/" + file;
     ConfigFile config{parse_yaml(*text, label), {}, package_header(*text)};
-    if (!config.body.is_map()) throw ConfigError(label + ": the file must be a map of keys");
+    if (!config.body.is_map()) {
+      throw ConfigError(config.body.origin().text + ": the file must be a map of keys, not a " +
+                        std::string(config.body.type_name()));
+    }
     if (const Node* defaults = config.body.find("defaults")) {
       if (!defaults->is_list()) {
-        throw ConfigError(defaults->origin().text + ": defaults must be a list");
+        throw ConfigError(defaults->origin().text + ": defaults must be a list, got " +
+                          to_inline(*defaults));
       }
       config.defaults = defaults->elements();
       config.body.erase("defaults");

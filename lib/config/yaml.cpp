@@ -30,7 +30,7 @@ class Reader {
     if (tag == "!" || tag == "tag:yaml.org,2002:str") {
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }
-    fail(yaml.Mark(), "the tag " + tag + " is not supported");
+    fail(yaml.Mark(), "the tag " + tag + " is not supported; write the value without a tag");
   }
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message) const {
@@ -61,6 +61,21 @@ class Reader {
   const std::string& file_;
 };
 
+/// A tab in an indentation breaks a file in ways that the library's messages do not show.
+void refuse_tabs(const std::string& text, const Reader& reader) {
+  YAML::Mark mark = YAML::Mark::null_mark();
+  mark.line = 0;
+  for (size_t start = 0; start < text.size(); ++mark.line) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    const size_t tab = text.find_first_not_of(' ', start);
+    mark.column = static_cast<int>(tab - start);
+    if (tab < end && text[tab] == '\t') {
+      reader.fail(mark, "a tab in the indentation; YAML indents with spaces");
+    }
+    start = end + 1;
+  }
+}
+
 }  // namespace
 
 Node parse_yaml(const std::string& text, const std::string& file) {
@@ -69,7 +84,8 @@ Node parse_yaml(const std::string& text, const std::string& file) {
   try {
     documents = YAML::LoadAll(text);
   } catch (const YAML::Exception& error) {
-    reader.fail(error.mark, error.msg);
+    refuse_tabs(text, reader);
+    reader.fail(error.mark, "not YAML: " + error.msg);
   }
   if (documents.size() > 1) {
     reader.fail(documents[1].Mark(), "one file holds one document, here a second one begins");

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "data/json_reason.h"
 #include "data/line_file.h"
 
 namespace verlcpp::data {
@@ -175,13 +176,6 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-/// "line 3, column 7: ..." out of the library's message, without its error number.
-std::string reason(const Json::exception& error) {
-  const std::string text = error.what();
-  const size_t end = text.find("] ");
-  return end == std::string::npos ? text : text.substr(end + 2);
-}
-
 void read_lines(const std::string& path, RowParser& parser, Report& report) {
   for_each_line(path, 0, [&](const Line& line) {
     if (is_blank(line.text)) return true;
@@ -189,7 +183,7 @@ void read_lines(const std::string& path, RowParser& parser, Report& report) {
     try {
       parser.add(parse(line.text), origin);
     } catch (const Json::exception& error) {
-      report.add(origin, "not JSON: " + reason(error));
+      report.add(origin, "not JSON: " + json_reason(error.what(), true));
     } catch (const DataError& error) {
       report.add(origin, error.what());
     }
@@ -205,7 +199,8 @@ void read_array(const std::string& path, RowParser& parser) {
   try {
     array = parse(text.view());
   } catch (const Json::exception& error) {
-    throw DataError("data.train_files: " + path + " is not JSON: " + reason(error));
+    throw DataError("data.train_files: " + path +
+                    " is not JSON: " + json_reason(error.what(), false));
   } catch (const DataError& error) {
     throw DataError("data.train_files: " + path + " is " + error.what());
   }

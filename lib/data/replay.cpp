@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/json_reason.h"
 
 namespace verlcpp::data {
 namespace {
@@ -16,6 +17,11 @@ using Json = nlohmann::json;
 
 constexpr int kShownProblems = 20;
 constexpr size_t kShownValue = 60;
+
+template <class Count>
+std::string counted(Count count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
 
 std::string shown(const Json& value) {
   const std::string text = value.dump(-1, ' ', true);
@@ -45,8 +51,9 @@ class RowReader {
 
  private:
   void bad(const std::string& field, const Json& value, const std::string& valid) {
-    problems.push_back(field + " is " + (value.is_null() ? "missing" : shown(value)) +
-                       "; valid: " + valid);
+    const bool element = field.find('[') != std::string::npos;
+    const bool missing = value.is_null() && !element && !json_.contains(field);
+    problems.push_back(field + " is " + (missing ? "missing" : shown(value)) + "; valid: " + valid);
   }
 
   std::string text(const std::string& field, bool required) {
@@ -110,8 +117,8 @@ class RowReader {
       return nullptr;
     }
     if (found->size() != out.response_ids.size() && !out.response_ids.empty()) {
-      problems.push_back(field + " has " + std::to_string(found->size()) +
-                         " entries; valid: " + std::to_string(out.response_ids.size()) +
+      problems.push_back(field + " has " + counted(found->size(), "entry", "entries") +
+                         "; valid: " + std::to_string(out.response_ids.size()) +
                          ", one for each of response_ids");
       return nullptr;
     }
@@ -165,8 +172,7 @@ ParsedRow parse_row(std::string_view text, const ReplayOptions& options) {
       return true;
     });
   } catch (const Json::exception& error) {
-    const std::string what = error.what();
-    return {{}, {"not JSON: " + what.substr(what.find("] ") + 2)}, {}};
+    return {{}, {"not JSON: " + json_reason(error.what(), true)}, {}};
   } catch (const DataError& error) {
     return {{}, {error.what()}, {}};
   }
@@ -264,11 +270,12 @@ ReplayReader::ReplayReader(ReplayOptions options) : options_(std::move(options))
 void ReplayReader::require_steps(int64_t wanted) const {
   if (wanted <= steps()) return;
   throw DataError("actor_rollout_ref.rollout.replay_path: " + options_.path + " has " +
-                  std::to_string(rows_) + " rows, enough for " + std::to_string(steps()) +
-                  " steps of data.train_batch_size=" + std::to_string(options_.train_batch_size) +
+                  counted(rows_, "row", "rows") + ", enough for " +
+                  counted(steps(), "step", "steps") +
+                  " of data.train_batch_size=" + std::to_string(options_.train_batch_size) +
                   " x actor_rollout_ref.rollout.n=" + std::to_string(options_.n) + " rows; " +
-                  std::to_string(wanted) + " steps need " +
-                  std::to_string(wanted * rows_per_step()) + " rows");
+                  counted(wanted, "step needs ", "steps need ") +
+                  counted(wanted * rows_per_step(), "row", "rows"));
 }
 
 std::vector<Trajectory> ReplayReader::step(int64_t k) const {

@@ -9,6 +9,23 @@
 
 namespace verlcpp::data {
 
+namespace {
+
+/// Line feeds and their like spelled out, so that a message stays one line.
+std::string on_one_line(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x20) {
+      out += c;
+    } else {
+      out += c == '\n' ? "\\n" : " ";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int32_t> out;
   size_t segment = 0;
@@ -40,7 +57,7 @@ void Tokenizer::encode_segment(std::string_view text, std::vector<int32_t>& out)
       std::snprintf(hex, sizeof hex, "0x%02X", byte);
       const std::string around =
           utf8_lossy(text.substr(at < 20 ? 0 : at - 20, std::min<size_t>(at, 20) + 4));
-      throw DataError(where_ + ": byte " + hex + " near \"" + around +
+      throw DataError(where_ + ": byte " + hex + " near \"" + on_one_line(around) +
                       "\" is not in the vocabulary of this tokenizer");
     }
     ids.push_back(byte_ids_[byte]);

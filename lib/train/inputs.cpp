@@ -47,35 +47,64 @@ model::ModelConfig load_model_config(const ModelSection& section, const std::str
   return config;
 }
 
-/// An error of the template or the tokenizer names the row too.
-std::vector<int32_t> encode_prompt(const data::Tokenizer& tokenizer, const data::ChatTemplate& chat,
-                                   const data::PromptRow& row) {
-  try {
-    return tokenizer.encode(data::render_chat(chat, row.prompt, true));
-  } catch (const DataError& e) {
-    throw DataError(row.origin + ": " + e.what());
-  }
+/// The prompt's tokens, cut to the limit as data.truncation says.
+std::vector<int32_t> encode_prompt(const DataConfig& config, const data::Tokenizer& tokenizer,
+                                   const data::ChatTemplate& chat, const data::PromptRow& row) {
+  const int64_t limit = config.max_prompt_length;
+  auto ids = tokenizer.encode(data::render_chat(chat, row.prompt, true));
+  if (config.filter_overlong_prompts && static_cast<int64_t>(ids.size()) > limit) return ids;
+  ids = truncate_prompt(std::move(ids), limit, config.truncation);
+  if (ids.empty()) throw DataError("the prompt renders to no token");
+  return ids;
 }
+
+/// What is wrong with rows as prompts of this model; one message shows it all.
+class BadRows {
+ public:
+  void add(const data::PromptRow& row, const std::string& problem) {
+    if (++rows_ <= kShown) text_ += "\n  " + row.origin + ": " + problem;
+  }
+  void throw_if_any() const {
+    if (rows_ == 0) return;
+    throw DataError(
+        fmt::format("data.train_files: {} bad row{}:{}{}", rows_, rows_ == 1 ? "" : "s", text_,
+                    rows_ > kShown ? fmt::format("\n  and {} more", rows_ - kShown) : ""));
+  }
+
+ private:
+  static constexpr int64_t kShown = 20;
+  int64_t rows_ = 0;
+  std::string text_;
+};
 
 /// Renders, encodes and cuts every prompt; drops overlong rows when filter_overlong_prompts says
 /// so.
 void tokenize(const TrainConfig& config, Inputs& inputs) {
   const data::ChatTemplate chat = data::load_chat_template(inputs.model_folder);
-  const int64_t limit = config.data.max_prompt_length;
+  const size_t total = inputs.rows.size();
   std::vector<data::PromptRow> kept;
+  BadRows bad;
   for (data::PromptRow& row : inputs.rows) {
-    auto ids = encode_prompt(*inputs.tokenizer, chat, row);
-    if (config.data.filter_overlong_prompts && static_cast<int64_t>(ids.size()) > limit) continue;
-    ids = truncate_prompt(std::move(ids), limit, config.data.truncation, row.origin);
-    if (ids.empty()) throw DataError(row.origin + ": the prompt renders to no token");
-    inputs.prompt_ids.push_back(std::move(ids));
-    kept.push_back(std::move(row));
+    try {
+      auto ids = encode_prompt(config.data, *inputs.tokenizer, chat, row);
+      if (static_cast<int64_t>(ids.size()) > config.data.max_prompt_length) continue;
+      inputs.prompt_ids.push_back(std::move(ids));
+      kept.push_back(std::move(row));
+    } catch (const DataError& e) {
+      bad.add(row, e.what());
+    }
   }
+  bad.throw_if_any();
   inputs.rows = std::move(kept);
   if (static_cast<int64_t>(inputs.rows.size()) < config.data.train_batch_size) {
+    const std::string dropped =
+        inputs.rows.size() == total
+            ? ""
+            : fmt::format(" of at most data.max_prompt_length={} tokens ({} longer dropped)",
+                          config.data.max_prompt_length, total - inputs.rows.size());
     throw DataError(
-        fmt::format("data.train_files: {} prompts are left, data.train_batch_size is {}",
-                    inputs.rows.size(), config.data.train_batch_size));
+        fmt::format("data.train_files: {} prompts{}, fewer than data.train_batch_size={}",
+                    inputs.rows.size(), dropped, config.data.train_batch_size));
   }
   if (config.data.filter_overlong_prompts) {
     log::info("filter dataset len: " + std::to_string(inputs.rows.size()));
@@ -94,9 +123,11 @@ void load_prompts(const TrainConfig& config, Inputs& inputs) {
   rollout::check_data_sources(inputs.rows);
   inputs.tokenizer = data::Tokenizer::load(inputs.model_folder);
   if (inputs.tokenizer->vocab_size() > inputs.model.vocab) {
-    throw DataError(fmt::format("{}: tokenizer.json has {} tokens, config.json a vocab_size of {}",
-                                inputs.model_folder, inputs.tokenizer->vocab_size(),
-                                inputs.model.vocab));
+    throw DataError(fmt::format(
+        "{}: tokenizer.json has {} tokens, config.json a vocab_size of {}; valid: a vocab_size of "
+        "at least {}",
+        inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
+        inputs.tokenizer->vocab_size()));
   }
   tokenize(config, inputs);
   const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()), d.train_batch_size,
@@ -147,7 +178,7 @@ void load_recorded(const TrainConfig& config, Inputs& inputs) {
 }  // namespace
 
 std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
-                                     const std::string& truncation, const std::string& origin) {
+                                     const std::string& truncation) {
   const auto n = static_cast<int64_t>(ids.size());
   if (n <= limit) return ids;
   if (truncation == "left") return {ids.end() - limit, ids.end()};
@@ -158,9 +189,9 @@ std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
     return ids;
   }
   throw DataError(
-      fmt::format("{}: the prompt has {} tokens, data.max_prompt_length is {}; raise it, set "
+      fmt::format("the prompt has {} tokens, data.max_prompt_length is {}; raise it, set "
                   "data.filter_overlong_prompts=True, or data.truncation to left, right or middle",
-                  origin, n, limit));
+                  n, limit));
 }
 
 Inputs load_inputs(const TrainConfig& config) {

@@ -30,8 +30,8 @@ struct Inputs {
 Inputs load_inputs(const TrainConfig& config);
 
 /// verl's data.truncation of a prompt to `limit` tokens: left keeps the end, right the beginning,
-/// middle both halves; error throws DataError naming the row.
+/// middle both halves; error throws DataError.
 std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
-                                     const std::string& truncation, const std::string& origin);
+                                     const std::string& truncation);
 
 }  // namespace verlcpp::train

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "config/bind.h"
+#include "data/json_reason.h"
 #include "data/line_file.h"
 #include "train/validate_checks.h"
 
@@ -84,6 +85,14 @@ void read_static(BatchingRule& rule, KeyReader& read, Findings& findings) {
   }
 }
 
+nlohmann::json parse_json(std::istream& in, const std::string& where, const std::string& valid) {
+  try {
+    return nlohmann::json::parse(in);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(where + "not JSON: " + data::json_reason(error.what(), false) + valid);
+  }
+}
+
 }  // namespace
 
 std::vector<int64_t> read_lengths(const std::string& file) {
@@ -92,16 +101,19 @@ std::vector<int64_t> read_lengths(const std::string& file) {
   if (!in || std::filesystem::is_directory(file, ignored)) {
     throw DataError("--plan " + file + " " + data::why_unreadable(file));
   }
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
-  const std::string valid = "; must hold a JSON array of integers, such as [812, 77, 4096]";
-  if (!json.is_array()) throw DataError("--plan " + file + ": not a JSON array" + valid);
+  const std::string where = "--plan " + file + ": ";
+  const std::string valid =
+      "; must hold a JSON array of positive integers, such as [812, 77, 4096]";
+  const nlohmann::json json = parse_json(in, where, valid);
+  if (!json.is_array()) throw DataError(where + "holds a JSON " + json.type_name() + valid);
+  if (json.empty()) throw DataError(where + "the array is empty" + valid);
   std::vector<int64_t> lengths;
-  for (size_t i = 0; i < json.size(); ++i) {
-    if (!json[i].is_number_integer()) {
-      throw DataError("--plan " + file + ": element " + std::to_string(i) + " is " +
-                      json[i].dump() + valid);
+  for (const nlohmann::json& length : json) {
+    if (!length.is_number_integer() || length < 1 || length > kMaxCount) {
+      throw DataError(where + "element " + std::to_string(lengths.size()) + " is " + length.dump() +
+                      valid);
     }
-    lengths.push_back(json[i].get<int64_t>());
+    lengths.push_back(length.get<int64_t>());
   }
   return lengths;
 }
@@ -128,7 +140,13 @@ std::string plan_report(const config::Node& resolved_tree, const std::string& fi
                         PlanFormat format) {
   const BatchingRule rule = plan_rule(resolved_tree);
   const std::vector<int64_t> lengths = read_lengths(file);
-  const schedule::Plan plan = make_planner(rule)(lengths);
+  const schedule::Plan plan = [&] {
+    try {
+      return make_planner(rule)(lengths);
+    } catch (const DataError& e) {
+      throw DataError("--plan " + file + ": " + e.what());
+    }
+  }();
   return format == PlanFormat::kJson ? schedule::to_json(plan, lengths, rule.sizes.tp)
                                      : schedule::to_text(plan, lengths, rule.sizes.tp);
 }

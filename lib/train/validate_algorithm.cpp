@@ -50,18 +50,22 @@ void check_kl(const TrainConfig& config, Findings& findings) {
     try {
       algo::check_kl_type(name, key);
     } catch (const ConfigError& e) {
-      findings.add(key, e.what());
+      const std::string text = e.what();  // "KEY is 'VALUE'; valid are ...", of which we have half
+      findings.add(key, text.substr(text.find("valid are ")));
     }
   };
   const AlgorithmConfig& algorithm = config.algorithm;
   const ActorConfig& actor = config.actor_rollout_ref.actor;
   type(actor.kl_loss_type, "actor_rollout_ref.actor.kl_loss_type");
   type(algorithm.kl_penalty, "algorithm.kl_penalty");
-  findings.require(actor.kl_loss_coef >= 0, "actor_rollout_ref.actor.kl_loss_coef", "must be >= 0");
+  const auto finite = [&](double value, const std::string& key) {
+    findings.require(std::isfinite(value) && value >= 0, key, "must be finite and >= 0");
+  };
+  finite(actor.kl_loss_coef, "actor_rollout_ref.actor.kl_loss_coef");
   const KlCtrlConfig& ctrl = algorithm.kl_ctrl;
   findings.require(ctrl.type == "fixed" || ctrl.type == "adaptive", "algorithm.kl_ctrl.type",
                    "must be fixed or adaptive");
-  findings.require(ctrl.kl_coef >= 0, "algorithm.kl_ctrl.kl_coef", "must be >= 0");
+  finite(ctrl.kl_coef, "algorithm.kl_ctrl.kl_coef");
   if (ctrl.type == "adaptive") {
     findings.require(ctrl.horizon > 0, "algorithm.kl_ctrl.horizon",
                      "horizon must be larger than 0");
@@ -116,7 +120,7 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
   findings.require(lr_ok, key + "lr", "must be finite and >= 0");
   const auto below_lr = [&](double value, const std::string& name) {
     const bool ok = value >= 0 && (!lr_ok || value <= optim.lr);
-    findings.require(ok, key + name, "must be between 0 and lr");
+    findings.require(ok, key + name, "must be between 0 and " + findings.about(key + "lr"));
   };
   below_lr(optim.min_lr, "min_lr");
   below_lr(optim.lr_warmup_init, "lr_warmup_init");
@@ -124,9 +128,10 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
                    key + "lr_warmup_steps_ratio", "must be between 0 and 1");
   findings.require(optim.lr_decay_steps.value_or(1) >= 1, key + "lr_decay_steps",
                    "must be a positive integer or null");
-  findings.require(optim.weight_decay >= 0, key + "weight_decay", "must be >= 0");
+  findings.require(std::isfinite(optim.weight_decay) && optim.weight_decay >= 0,
+                   key + "weight_decay", "must be finite and >= 0");
   findings.require(std::isfinite(optim.clip_grad) && optim.clip_grad >= 0, key + "clip_grad",
-                   "must be >= 0 (0 switches clipping off)");
+                   "must be finite and >= 0 (0 switches clipping off)");
   const auto beta_ok = [](double beta) { return beta >= 0 && beta < 1; };
   findings.require(optim.betas.size() == 2 && beta_ok(optim.betas[0]) && beta_ok(optim.betas[1]),
                    key + "betas", "must be two numbers in [0, 1)");

@@ -9,11 +9,14 @@
 namespace verlcpp::train {
 namespace {
 
+constexpr const char* kDataBudget = "data.max_token_len_per_gpu";
+constexpr const char* kActorBudget = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
+
 std::string text(int64_t number) { return std::to_string(number); }
 
 /// One pass over samples and the keys that cut it into micro-batches.
 struct PassKeys {
-  std::string block, dynamic, budget, micro, micro_per_gpu;  // field names inside the block
+  std::string block, budget, micro, micro_per_gpu;  // field names inside the block
   bool use_dynamic_bsz;
   int64_t token_budget;
   std::optional<int64_t> global_size, size_per_gpu;
@@ -26,20 +29,31 @@ std::vector<PassKeys> passes(const TrainConfig& config) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   const auto log_prob = [](const std::string& block, const auto& from,
                            const MegatronConfig& megatron) {
-    return PassKeys{"actor_rollout_ref." + block + ".",     "log_prob_use_dynamic_bsz",
-                    "log_prob_max_token_len_per_gpu",       "log_prob_micro_batch_size",
-                    "log_prob_micro_batch_size_per_gpu",    from.log_prob_use_dynamic_bsz,
-                    from.log_prob_max_token_len_per_gpu,    from.log_prob_micro_batch_size,
-                    from.log_prob_micro_batch_size_per_gpu, &megatron};
+    return PassKeys{"actor_rollout_ref." + block + ".",
+                    "log_prob_max_token_len_per_gpu",
+                    "log_prob_micro_batch_size",
+                    "log_prob_micro_batch_size_per_gpu",
+                    from.log_prob_use_dynamic_bsz,
+                    from.log_prob_max_token_len_per_gpu,
+                    from.log_prob_micro_batch_size,
+                    from.log_prob_micro_batch_size_per_gpu,
+                    &megatron};
   };
   std::vector<PassKeys> out = {
-      {"actor_rollout_ref.actor.", "use_dynamic_bsz", "ppo_max_token_len_per_gpu",
-       "ppo_micro_batch_size", "ppo_micro_batch_size_per_gpu", actor.use_dynamic_bsz,
-       actor.ppo_max_token_len_per_gpu, actor.ppo_micro_batch_size,
-       actor.ppo_micro_batch_size_per_gpu, &actor.megatron},
+      {"actor_rollout_ref.actor.", "ppo_max_token_len_per_gpu", "ppo_micro_batch_size",
+       "ppo_micro_batch_size_per_gpu", actor.use_dynamic_bsz, actor.ppo_max_token_len_per_gpu,
+       actor.ppo_micro_batch_size, actor.ppo_micro_batch_size_per_gpu, &actor.megatron},
       log_prob("rollout", rollout, actor.megatron)};
   if (config.uses_reference()) out.push_back(log_prob("ref", ref, ref.megatron));
   return out;
+}
+
+/// Two keys that hold one value from one place: the one follows the other.
+bool same_value(const Findings& findings, const std::string& a, const std::string& b) {
+  const config::Node* one = findings.tree().find(a);
+  const config::Node* other = findings.tree().find(b);
+  return one != nullptr && other != nullptr && one->origin().text == other->origin().text &&
+         config::to_inline(*one) == config::to_inline(*other);
 }
 
 /// verl: exactly one of the two sizes without use_dynamic_bsz. Under DCP neither shapes anything,
@@ -59,17 +73,24 @@ void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
                  "set " +
                      pass.block + pass.micro_per_gpu);
   } else if (!pass.size_per_gpu && !pass.megatron->dynamic_context_parallel) {
-    findings.add_text("Please set at least one of " + both + " (or " + pass.block + pass.dynamic +
-                      "=True)");
+    findings.add(pass.block + pass.micro_per_gpu,
+                 "Please set it to a positive integer, or actor_rollout_ref.actor.use_dynamic_bsz="
+                 "True for micro-batches by tokens");
   }
 }
 
 void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& findings) {
   const int64_t longest = longest_sequence(config);
-  const int64_t prompt = longest - std::max(config.data.max_response_length,
-                                            config.actor_rollout_ref.rollout.response_length);
-  const std::string keys = "data.max_prompt_length + data.max_response_length = " + text(prompt) +
-                           " + " + text(longest - prompt) + " = " + text(longest) + " tokens";
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  const int64_t prompt = std::max(config.data.max_prompt_length, rollout.prompt_length);
+  const std::string prompt_key = config.data.max_prompt_length >= rollout.prompt_length
+                                     ? "data.max_prompt_length"
+                                     : "actor_rollout_ref.rollout.prompt_length";
+  const std::string response_key = config.data.max_response_length >= rollout.response_length
+                                       ? "data.max_response_length"
+                                       : "actor_rollout_ref.rollout.response_length";
+  const std::string keys = findings.about(prompt_key) + " + " + findings.about(response_key) +
+                           " = " + text(longest) + " tokens";
   const auto fits = [&](int64_t capacity) {
     return capacity > prompt ? "the longest response that fits is " + text(capacity - prompt)
                              : "no response fits after a prompt of " + text(prompt);
@@ -79,11 +100,15 @@ void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& fi
   if (pass.megatron->dynamic_context_parallel) {
     if (!is_positive_int(pass.megatron->max_seqlen_per_dp_cp_rank)) return;
     const int64_t limit = *pass.megatron->max_seqlen_per_dp_cp_rank.get_if<int64_t>();
+    const std::string limit_key =
+        pass.block == "actor_rollout_ref.ref."
+            ? "actor_rollout_ref.ref.megatron.max_seqlen_per_dp_cp_rank"
+            : "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank";
     if (limit > kMaxCount || longest <= sizes->pool() * limit) return;
     findings.add_text(keys + ": a sequence of that length needs at least " +
-                      text((longest + limit - 1) / limit) +
-                      " ranks with max_seqlen_per_dp_cp_rank = " + text(limit) +
-                      ", but the DPxCP group only has " + text(sizes->pool()) + " ranks (" +
+                      text((longest + limit - 1) / limit) + " ranks with " +
+                      findings.about(limit_key) + ", but the DPxCP group only has " +
+                      text(sizes->pool()) + (sizes->pool() == 1 ? " rank (" : " ranks (") +
                       text(sizes->pool() * limit) + " tokens); " + fits(sizes->pool() * limit) +
                       ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length");
     return;
@@ -134,14 +159,19 @@ void check_batches(const TrainConfig& config, Findings& findings) {
   const DataConfig& data = config.data;
   findings.require(is_count(data.max_prompt_length), "data.max_prompt_length", kValidCount);
   findings.require(is_count(data.max_response_length), "data.max_response_length", kValidCount);
-  findings.require(data.max_token_len_per_gpu.value_or(1) >= 1, "data.max_token_len_per_gpu",
-                   "must be a positive integer or null");
+  findings.require(is_count(data.max_token_len_per_gpu.value_or(1)), kDataBudget,
+                   std::string(kValidCount) + " or null");
+  findings.require(data.train_max_samples == -1 || data.train_max_samples >= 1,
+                   "data.train_max_samples", "must be -1 (all) or a positive number of rows");
   check_step_sizes(config, findings);
 
   const size_t before = findings.problems().size();
   for (const PassKeys& pass : passes(config)) {
     check_micro_batch_sizes(pass, findings);
-    findings.require(is_count(pass.token_budget), pass.block + pass.budget, kValidCount);
+    const std::string key = pass.block + pass.budget;
+    const bool judged = same_value(findings, key, kDataBudget) ||
+                        (key != kActorBudget && same_value(findings, key, kActorBudget));
+    findings.require(judged || is_count(pass.token_budget), key, kValidCount);
   }
   // Passes that follow the actor say the same; one line is enough.
   const bool sizes_ok = findings.problems().size() == before;

@@ -96,10 +96,10 @@ TEST_CASE("a refused batch exits 2 with its message") {
 }
 
 TEST_CASE("a bad file exits 2 and says what it must hold") {
-  check_refused(plan("{\"a\": 1}", kDynamic), "not a JSON array");
+  check_refused(plan("{\"a\": 1}", kDynamic), "holds a JSON object; must hold a JSON array");
   check_refused(plan("[1, 2.5]", kDynamic), "element 1 is 2.5");
   check_refused(plan("[true]", kDynamic), "element 0 is true");
-  check_refused(plan("[1,", kDynamic), "not a JSON array");
+  check_refused(plan("[1,", kDynamic), "not JSON: line 1, column 4");
   check_refused(run_binary({"--plan", "/none.json", kActor + "use_dynamic_bsz=True"}),
                 "--plan /none.json does not exist");
   check_refused(run_binary({"--plan", "/tmp", kActor + "use_dynamic_bsz=True"}),

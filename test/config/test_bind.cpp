@@ -105,7 +105,8 @@ TEST_CASE("bind: unknown and missing keys are all reported together") {
   CHECK(error_of({"name=a", "+inner.ppo_epoch=2"}) ==
         "inner.ppo_epoch (override 2) is not a known key; did you mean inner.ppo_epochs?");
   CHECK(error_of({"+other.deep.key=2", "~name", "inner.lr=x"}) ==
-        "name is missing\n"
-        "inner.lr='x' (override 3): must be a number\n"
-        "other (override 1) is not a known key");
+        "the configuration has 3 problems:\n"
+        "  1. name is missing: no file sets it, or an override with ~ deleted it\n"
+        "  2. inner.lr='x' (override 3): must be a number\n"
+        "  3. other (override 1) is not a known key; --cfg job prints the keys there are");
 }

@@ -69,7 +69,7 @@ TEST_CASE("compose: an absent _self_ is last, a present one stands where it is")
   files["main.yaml"] = "defaults: [_self_, base]\nx: main\nz: main\n";
   CHECK(tree_text(files) == "{x: base, z: main, y: base}");
   files["main.yaml"] = "defaults: [_self_, base, _self_]\n";
-  CHECK(error_of(files) == "main.yaml: _self_ comes twice in the defaults list");
+  CHECK(error_of(files) == "conf/main.yaml:1: _self_ comes twice in the defaults list");
 }
 
 TEST_CASE("compose: override of a choice in an outer file, in the outermost one first") {
@@ -152,14 +152,14 @@ TEST_CASE("compose: wrong choices name what is available") {
 
 TEST_CASE("compose: malformed defaults lists are refused with their place") {
   const auto error = [](const std::string& text) { return error_of({{"main.yaml", text}}); };
-  CHECK(error("defaults: x\n") == "conf/main.yaml:1: defaults must be a list");
+  CHECK(error("defaults: x\n") == "conf/main.yaml:1: defaults must be a list, got 'x'");
   CHECK(contains(error("defaults:\n  - 3\n"), "conf/main.yaml:2: expected a config name or group"));
   CHECK(contains(error("defaults:\n  - {a: x, b: y}\n"), "expected a config name or group: name"));
   CHECK(contains(error("defaults:\n  - a: [x, y]\n"), "a group takes the name of one option"));
   CHECK(contains(error("defaults:\n  - ../x\n"), "../x leads out of the search path"));
-  CHECK(contains(error("defaults:\n  - main\n"), "main.yaml leads to itself"));
+  CHECK(contains(error("defaults:\n  - main\n"), "form a cycle: main.yaml -> main.yaml"));
   CHECK(contains(error("defaults:\n  - g: ${nope}_x\n"), "${nope}_x must name a group chosen"));
-  CHECK(error("[1]") == "conf/main.yaml: the file must be a map of keys");
+  CHECK(error("[1]") == "conf/main.yaml:1: the file must be a map of keys, not a list");
 }
 
 TEST_CASE("compose: value overrides, the last one wins") {
@@ -195,7 +195,8 @@ TEST_CASE("compose: adding, forcing and deleting follow Hydra") {
 TEST_CASE("compose: wrong value overrides say what would be right") {
   CHECK(error_of(kValues, {"s.x=1", "s.xx=2"}) ==
         "s.xx=2 (override 2): there is no key s.xx; did you mean s.x?");
-  CHECK(error_of(kValues, {"qqqqq=2"}) == "qqqqq=2 (override 1): there is no key qqqqq");
+  CHECK(error_of(kValues, {"qqqqq=2"}) ==
+        "qqqqq=2 (override 1): there is no key qqqqq; --cfg job prints the keys there are");
   CHECK(error_of(kValues, {"d={kk: 2}"}) ==
         "d={kk: 2} (override 1): there is no key d.kk; did you mean d.k?");
   const Files free = {{"main.yaml", "override_config: {a: 1}\n"}};

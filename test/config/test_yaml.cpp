@@ -90,7 +90,8 @@ TEST_CASE("yaml: errors name file, line and column") {
   };
   CHECK(error("a: 1\nb: 2\na: 3\n") == "f.yaml:3:1: the key a comes twice in one map");
   CHECK(error("x:\n  <<: 1\n") == "f.yaml:2:3: merge keys (<<) are not supported");
-  CHECK(error("a: !mine 1\n") == "f.yaml:1:4: the tag !mine is not supported");
+  CHECK(error("a: !mine 1\n") ==
+        "f.yaml:1:4: the tag !mine is not supported; write the value without a tag");
   CHECK(error("? [1]\n: 2\n") == "f.yaml:1:3: a key must be a plain word");
   CHECK(contains(error("a: [1, 2\n"), "f.yaml:2:1: "));
   CHECK(contains(error("a: 1\n---\nb: 2\n"), "f.yaml:3:1: one file holds one document"));

@@ -110,7 +110,7 @@ TEST_CASE("every bad row is named with file, line, field, value and what is vali
       message_of(options_for({lines})) ==
       "data.train_files: 7 bad rows:\n  " + lines + ":1: the row is 7; valid: a JSON object\n  " +
           lines + ":2: the row is [1]; valid: a JSON object\n  " + lines +
-          ":3: not JSON: parse error at line 1, column 11: syntax error while parsing value - "
+          ":3: not JSON: column 11: syntax error while parsing value - "
           "unexpected end of input; expected '[', '{', or a literal\n  " +
           lines +
           R"(:4: prompt is []; valid: a string, or a list of {"role": ..., "content": ...}, not empty)"
@@ -164,11 +164,10 @@ TEST_CASE("files that cannot be read are named together") {
             "y.csv: the ending '.csv' is not known; .json and .jsonl are read");
   CHECK(message_of(options_for({folder.write("e.json", "[]")})) ==
         "data.train_files: there is no row in the files");
-  CHECK(
-      message_of(options_for({folder.write("f.json", "[1,")})) ==
-      "data.train_files: " + root +
-          "/f.json is not JSON: parse error at line 1, column 4: syntax error while parsing value "
-          "- unexpected end of input; expected '[', '{', or a literal");
+  CHECK(message_of(options_for({folder.write("f.json", "[1,")})) ==
+        "data.train_files: " + root +
+            "/f.json is not JSON: line 1, column 4: syntax error while parsing value "
+            "- unexpected end of input; expected '[', '{', or a literal");
   CHECK_THROWS_AS(read_prompts(options_for({})), ConfigError);
 }
 

@@ -120,14 +120,14 @@ TEST_CASE("every bad field is named with line, value and what is valid") {
             "1: reward is \"x\"; valid: a finite number" + at +
             "3: prompt_ids[1] is 100; valid: token ids from 0 to 99" + at +
             "3: response_ids[1] is 3.0; valid: token ids from 0 to 99" + at +
-            "3: reward is missing; valid: a finite number" + at +
-            "4: response_mask has 1 entries; valid: 2, one for each of response_ids" + at +
+            "3: reward is null; valid: a finite number" + at +
+            "4: response_mask has 1 entry; valid: 2, one for each of response_ids" + at +
             "4: rollout_log_probs[1] is \"x\"; valid: a finite number" + at +
             "4: temperature is 0; valid: a finite number above 0" + at +
             "5: not JSON: number overflow parsing '1e999'" + at +
             "6: response_mask[0] is 2; valid: 0 or 1" + at + "7: the row is []; valid: an object" +
             at +
-            "8: not JSON: parse error at line 1, column 2: syntax error while parsing value - "
+            "8: not JSON: column 2: syntax error while parsing value - "
             "invalid literal; last read: 'no'");
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("too few rows are refused with the counts") {
   const ReplayReader reader(options_for(file, 1, 2));
   CHECK(reader.steps() == 1);
   const std::string message = kKey + file.path +
-                              " has 3 rows, enough for 1 steps of data.train_batch_size=1 x "
+                              " has 3 rows, enough for 1 step of data.train_batch_size=1 x "
                               "actor_rollout_ref.rollout.n=2 rows; 2 steps need 4 rows";
   CHECK_NOTHROW(reader.require_steps(1));
   CHECK_THROWS_WITH(reader.require_steps(2), message);
