@@ -52,6 +52,7 @@ bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
       *backend, transformer, topology, comm,
       train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
   if (comm.world_stop.here()) return false;  // before the weights are read
+  comm.status.enter("weights");
   train::Trainer trainer(engine, config, inputs, report, stop_requested);
   return !comm.world_stop.here() && trainer.run();
 }
