@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
+#include "algo/aggregate.h"
 #include "algo/kl.h"
 #include "model/weights_io.h"
 #include "parallel/thread_ranks.h"
@@ -16,6 +18,25 @@ namespace verlcpp::train {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// Sum of the absolute terms of a mini-batch's policy loss at ratio one.
+double loss_scale(const Experience& experience, std::span<const int> samples,
+                  const UpdateOptions& options) {
+  algo::AggregateTotals totals{
+      .tokens = 0, .sequences = static_cast<int64_t>(samples.size()), .horizon = options.horizon};
+  const auto mask = [&](int sample) -> const std::vector<uint8_t>& {
+    return experience.batch[static_cast<size_t>(sample)].response_mask;
+  };
+  for (int sample : samples)
+    totals.tokens += std::accumulate(mask(sample).begin(), mask(sample).end(), int64_t{0});
+  double scale = 0;
+  for (int sample : samples) {
+    const auto weight = algo::token_weights(options.loss_agg_mode, mask(sample), totals);
+    const std::vector<double>& advantage = experience.advantage[static_cast<size_t>(sample)];
+    for (size_t t = 0; t < weight.size(); ++t) scale += std::abs(weight[t] * advantage[t]);
+  }
+  return scale;
+}
 
 /// One rank's buffers of a layout under test.
 class RankRun {
@@ -45,11 +66,15 @@ class RankRun {
       const auto experience =
           make_experience(engine_, weights_, run_.config.uses_reference() ? &reference_ : nullptr,
                           run_.config, {run_.batch.begin(), run_.batch.end()}, kl, timer);
+      const UpdateOptions options = update_options(run_.config);
+      for (const auto& samples :
+           mini_batches(static_cast<int64_t>(run_.batch.size()), options, step)) {
+        result_.loss_scales.push_back(loss_scale(experience.value().experience, samples, options));
+      }
       ScheduleStats stats;
       const auto done =
           update_pass(engine_, {weights_, grad_, optimizer_}, experience.value().experience,
-                      update_options(run_.config), planner, step,
-                      run_.config.actor_rollout_ref.actor.optim.lr, stats);
+                      options, planner, step, run_.config.actor_rollout_ref.actor.optim.lr, stats);
       for (const MiniBatchResult& m : done) {
         result_.losses.push_back(m.loss);
         result_.grad_norms.push_back(m.grad_norm);
@@ -96,7 +121,8 @@ struct Squares {
     }
   }
   double relative(double floor) const {
-    return std::sqrt(difference) / std::max(std::sqrt(norm), floor);
+    const double ratio = std::sqrt(difference) / std::max(std::sqrt(norm), floor);
+    return std::isnan(ratio) ? kInf : ratio;  // a NaN compares as if it were small
   }
 };
 
@@ -141,7 +167,10 @@ double LayoutDifference::largest() const {
 }
 
 LayoutDifference difference(const LayoutResult& got, const LayoutResult& want, double floor) {
-  LayoutDifference d{.losses = relative_difference(got.losses, want.losses, floor),
+  double terms = 0;
+  for (double scale : want.loss_scales) terms += scale * scale;
+  const double loss_floor = std::max(floor, std::sqrt(terms));
+  LayoutDifference d{.losses = relative_difference(got.losses, want.losses, loss_floor),
                      .grad_norms = relative_difference(got.grad_norms, want.grad_norms, floor),
                      .gradients = got.gradients.size() == want.gradients.size() ? 0 : kInf,
                      .weights = relative_difference(got.weights, want.weights, floor)};

@@ -20,6 +20,7 @@ using GlobalTensors = std::map<std::string, std::vector<double>>;
 /// What a few updates came to. Whole tensors and global sums: any layout gives the same.
 struct LayoutResult {
   std::vector<double> losses, grad_norms;  // of each mini-batch
+  std::vector<double> loss_scales;         // sum of |loss weight x advantage| of its tokens
   std::vector<GlobalTensors> gradients;    // of each mini-batch, summed, before clipping
   GlobalTensors weights;                   // after the last
   double clipped_tokens = 0;               // whose ratio was clipped
@@ -42,11 +43,14 @@ struct LayoutRun {
 /// Nothing is written.
 LayoutResult run_layout(const LayoutRun& run);
 
-/// |a - b| / |b|, L2, where |b| is at least `floor`; infinite when sizes or names differ.
+/// |a - b| / |b|, L2, where |b| is at least `floor`; infinite when sizes or names differ or
+/// a value is NaN.
 double relative_difference(std::span<const double> a, std::span<const double> b, double floor);
 double relative_difference(const GlobalTensors& a, const GlobalTensors& b, double floor);
 
-/// The largest relative differences of a layout's result from another's.
+/// The largest relative differences of a layout's result from another's. A loss is a sum whose
+/// terms may cancel (advantages of a group add up to zero) while their rounding errors do not, so
+/// losses are relative to the size of their terms, loss_scales, where that is larger.
 struct LayoutDifference {
   double losses = 0, grad_norms = 0, gradients = 0, weights = 0;
   double largest() const;

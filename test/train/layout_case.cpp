@@ -11,9 +11,6 @@ namespace verlcpp::test {
 
 using namespace train;
 
-namespace {
-
-/// A planner that also shuffles the samples inside each group and the order of micro-batches.
 Planner shuffled(Planner inner) {
   return [inner = std::move(inner)](std::span<const int64_t> lengths) {
     schedule::Plan plan = inner(lengths);
@@ -31,8 +28,6 @@ Planner shuffled(Planner inner) {
     return plan;
   };
 }
-
-}  // namespace
 
 model::ModelConfig tiny_model() {
   model::ModelConfig c;
@@ -122,7 +117,7 @@ LayoutResult updates_of(const TrainConfig& config, DType dtype, int updates, boo
 }
 
 Layout static_cp(int world, int cp, std::vector<std::string> more) {
-  Layout l{std::to_string(world) + " ranks, CP " + std::to_string(cp),
+  Layout l{std::to_string(world) + (world == 1 ? " rank" : " ranks") + ", CP " + std::to_string(cp),
            {"trainer.n_gpus_per_node=" + std::to_string(world),
             megatron("context_parallel_size=" + std::to_string(cp))}};
   for (const std::string& o : more) l.name += ", " + o.substr(o.rfind('.') + 1);
@@ -143,7 +138,7 @@ Layout with_tp(Layout layout, int tp, bool sequence_parallel) {
   for (std::string& o : layout.overrides) {
     if (o.starts_with(ranks)) o = ranks + std::to_string(tp * std::stoi(o.substr(ranks.size())));
   }
-  layout.name += ", TP " + std::to_string(tp) + (sequence_parallel ? " with" : " without") +
+  layout.name += ", times TP " + std::to_string(tp) + (sequence_parallel ? " with" : " without") +
                  " sequence parallel";
   layout.overrides.push_back(megatron("tensor_model_parallel_size=" + std::to_string(tp)));
   layout.overrides.push_back(
