@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -72,6 +73,8 @@ void catch_stop_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  // A file that may not grow any more (ulimit -f) is a failed write with a message, not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 int run_training(const train::TrainConfig& config, const config::Node& tree,

@@ -125,7 +125,7 @@ std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
     }
   }
   std::optional<std::vector<rollout::Response>> responses = rollout::generate_on_pool(
-      engine.backend, engine.transformer, weights, engine.comm.grad, requests, options);
+      engine.backend, engine.transformer, weights, engine.comm, requests, options);
   if (!responses) return {};
   for (size_t i = 0; i < batch.size(); ++i) {
     batch[i].response_ids = std::move((*responses)[i].ids);
@@ -152,7 +152,8 @@ std::optional<StepExperience> make_experience(const Engine& engine,
                                               const model::ParameterBuffer* reference,
                                               const TrainConfig& config,
                                               std::vector<data::Trajectory> batch,
-                                              algo::KlController& kl, PhaseTimer& timer) {
+                                              algo::KlController& kl, PhaseTimer& timer,
+                                              const PlannerOf& planner_of) {
   StepExperience step;
   Experience& e = step.experience;
   e.batch = std::move(batch);
@@ -160,7 +161,9 @@ std::optional<StepExperience> make_experience(const Engine& engine,
   const auto pass = [&](Pass which,
                         const model::ParameterBuffer& weights) -> std::optional<LogProbs> {
     if (engine.comm.world_stop.here()) return {};
-    const schedule::Plan plan = make_planner(batching_rule(config, which))(lengths);
+    const Planner planner =
+        planner_of ? planner_of(which) : make_planner(batching_rule(config, which));
+    const schedule::Plan plan = planner(lengths);
     return log_prob_pass(engine, weights, e.batch, plan);
   };
   std::optional<LogProbs> old, of_reference;

@@ -49,15 +49,20 @@ std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
 void score_batch(const TrainConfig& config, const Inputs& inputs, int64_t step,
                  std::vector<data::Trajectory>& batch);
 
+/// The planner of each pass.
+using PlannerOf = std::function<Planner(Pass)>;
+
 /// 3. old log-probs, 4. reference log-probs (`reference` may be null), 5. KL in reward and
-/// advantages; verl's order. Updates the KL controller. Nothing, and the controller as it was: the
-/// ranks agreed to stop (a stop point before each pass and before 5).
+/// advantages; verl's order. Updates the KL controller. Nothing, and the
+/// controller as it was: the ranks agreed to stop (a stop point before each pass and before 5).
+/// Without `planner_of` the configuration says how each pass cuts its samples.
 std::optional<StepExperience> make_experience(const Engine& engine,
                                               const model::ParameterBuffer& actor,
                                               const model::ParameterBuffer* reference,
                                               const TrainConfig& config,
                                               std::vector<data::Trajectory> batch,
-                                              algo::KlController& kl, PhaseTimer& timer);
+                                              algo::KlController& kl, PhaseTimer& timer,
+                                              const PlannerOf& planner_of = {});
 
 /// verl's agg_loss over a whole batch of token values.
 double aggregate(const TrainConfig& config, std::span<const data::Trajectory> batch,

@@ -55,11 +55,10 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       stop_(stop),
       checkpoints_(config.trainer.default_local_dir),
       dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
-      layout_(inputs.model, engine.topology.sizes().pool()),
+      layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
       weights_(engine.backend, layout_, dtype_, MemoryTag::kWeights),
       grad_(engine.backend, layout_, dtype_, MemoryTag::kMainGrad),
-      optimizer_(engine.backend, layout_, dtype_,
-                 optimizer_options(config.actor_rollout_ref.actor.optim)),
+      optimizer_(engine, layout_, dtype_, optimizer_options(config.actor_rollout_ref.actor)),
       lr_(lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps)),
       kl_(config.algorithm.kl_ctrl.type, config.algorithm.kl_ctrl.kl_coef,
           config.algorithm.kl_ctrl.target_kl, config.algorithm.kl_ctrl.horizon) {
@@ -92,6 +91,9 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
   if (config_.trainer.save_freq > 0) {
     const std::string changed = checkpoints_.continue_from(resumed);
     if (!changed.empty()) log::warning(changed);
+    // A save that was interrupted after the tracker has not removed what it made too old.
+    const auto& most = config_.trainer.max_actor_ckpt_to_keep;
+    if (most && previous_) checkpoints_.remove_older(*previous_, *most);
   }
   if (const auto& record_path = config_.actor_rollout_ref.rollout.record_path) {
     int64_t kept =

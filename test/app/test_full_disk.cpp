@@ -1,0 +1,188 @@
+// A full disk, a limit on file sizes, a file in the way: named with path and bytes, and the same
+// command goes on once there is space.
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "child.h"
+#include "small_run.h"
+#include "support/catch.h"
+
+using Catch::Matchers::ContainsSubstring;
+using namespace verlcpp::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kMachineFailed = 3;
+const std::vector<std::string> kMore{"trainer.save_freq=2"};
+
+/// A file system of its own in memory, of a size that can be changed. `why` says why there is none:
+/// mounting needs privileges, or user namespaces.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::string& folder, const std::string& size) : folder_(folder) {
+    fs::create_directories(folder_);
+    // In a namespace of this process: nothing is left on the machine, whatever happens here.
+    static const bool separate =
+        (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    mounted_ =
+        separate && ::mount("none", folder_.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+    if (!mounted_) why = std::strerror(errno);
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  void resize(const std::string& size) const {
+    REQUIRE(::mount("none", folder_.c_str(), nullptr, MS_REMOUNT, ("size=" + size).c_str()) == 0);
+  }
+  uint64_t used() const {
+    struct statvfs now {};
+    REQUIRE(::statvfs(folder_.c_str(), &now) == 0);
+    return (now.f_blocks - now.f_bfree) * now.f_frsize;
+  }
+  explicit operator bool() const { return mounted_; }
+  std::string why;
+
+ private:
+  std::string folder_;
+  bool mounted_ = false;
+};
+
+Outcome expect_machine_failure(const std::vector<std::string>& arguments) {
+  Outcome outcome = run_binary(arguments);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == kMachineFailed);
+  return outcome;
+}
+
+uint64_t bytes_below(const std::string& folder) {
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a disk full of checkpoints: the last good one and its rows stay, nothing is left over") {
+  const TemporaryFolder folder, whole;
+  expect_success(quickstart(whole.path(), 6, kMore));
+  const uint64_t one = bytes_below(whole.path() + "/checkpoints/global_step_2");
+  const SmallDisk disk(folder.path() + "/checkpoints", std::to_string(one * 7 / 4));
+  if (!disk) {
+    WARN("skipped, no tmpfs can be mounted: " << disk.why);
+    return;
+  }
+  const Outcome full = expect_machine_failure(quickstart(folder.path(), 6, kMore));
+  CHECK_THAT(full.err, ContainsSubstring("/checkpoints/.global_step_4.tmp/") &&
+                           ContainsSubstring(": cannot write ") &&
+                           ContainsSubstring(" bytes: No space left on device"));
+  CHECK(tracked_step(folder.path()) == 2);
+  CHECK(saved_steps(folder.path()) == std::vector<int>{2});
+  CHECK(strays(folder.path()).empty());
+  CHECK(disk.used() < one * 5 / 4);  // what did not fit takes no space
+  const auto rows = metrics_lines(folder.path());
+  const auto want = metrics_lines(whole.path());
+  CHECK(rows == std::vector<std::string>(want.begin(), want.begin() + 3));
+
+  disk.resize("100m");
+  expect_success(quickstart(folder.path(), 6, kMore));
+  CHECK(metrics_lines(folder.path()) == want);
+}
+
+TEST_CASE("a disk full of metrics: whole rows stay, the checkpoint too") {
+  const TemporaryFolder folder, whole;
+  expect_success(quickstart(whole.path(), 6, kMore));
+  const uint64_t rows = fs::file_size(whole.path() + "/logs/run.jsonl");
+  // Some four of six rows; a tmpfs has whole pages.
+  const SmallDisk disk(folder.path() + "/logs", std::to_string(rows * 2 / 3));
+  if (!disk) {
+    WARN("skipped, no tmpfs can be mounted: " << disk.why);
+    return;
+  }
+  const Outcome full = expect_machine_failure(quickstart(folder.path(), 6, kMore));
+  CHECK_THAT(full.err, ContainsSubstring("metrics file " + folder.path() +
+                                         "/logs/run.jsonl: "
+                                         "cannot write the ") &&
+                           ContainsSubstring(": No space left on device"));
+  const std::string text = file_text(folder.path() + "/logs/run.jsonl");
+  CHECK(text.ends_with("}}\n"));
+  const auto kept = metrics_lines(folder.path());
+  CHECK(kept.size() >= 2);
+  CHECK(tracked_step(folder.path()) <= static_cast<int>(kept.size()));
+  CHECK(strays(folder.path()).empty());
+
+  disk.resize("10m");
+  expect_success(quickstart(folder.path(), 6, kMore));
+  CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+}
+
+TEST_CASE("a disk full of recorded trajectories: whole rows stay") {
+  const TemporaryFolder folder, whole;
+  const auto recording = [](const std::string& to) {
+    return quickstart(to, 6,
+                      {"trainer.save_freq=2",
+                       "actor_rollout_ref.rollout.record_path=" + to + "/record/rows.jsonl"});
+  };
+  expect_success(recording(whole.path()));
+  const uint64_t bytes = fs::file_size(whole.path() + "/record/rows.jsonl");
+  const SmallDisk disk(folder.path() + "/record", std::to_string(bytes * 2 / 3));
+  if (!disk) {
+    WARN("skipped, no tmpfs can be mounted: " << disk.why);
+    return;
+  }
+  const Outcome full = expect_machine_failure(recording(folder.path()));
+  CHECK_THAT(full.err, ContainsSubstring(folder.path() + "/record/rows.jsonl: cannot write ") &&
+                           ContainsSubstring(" bytes: No space left on device"));
+  CHECK(file_text(folder.path() + "/record/rows.jsonl").ends_with("}\n"));
+  disk.resize("10m");
+  expect_success(recording(folder.path()));
+  CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+  CHECK(file_text(folder.path() + "/record/rows.jsonl") ==
+        file_text(whole.path() + "/record/rows.jsonl"));
+}
+
+TEST_CASE("a limit on file sizes is named like a full disk") {
+  const TemporaryFolder folder, whole;
+  expect_success(quickstart(whole.path(), 4, kMore));
+  const std::string weights = "actor/model/huggingface/model.safetensors";
+  const uint64_t size = fs::file_size(whole.path() + "/checkpoints/global_step_2/" + weights);
+  Child limited(quickstart(folder.path(), 4, kMore), size - 1);
+  const Outcome outcome = limited.wait();
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == kMachineFailed);
+  CHECK_THAT(outcome.err, ContainsSubstring(folder.path() + "/checkpoints/.global_step_2.tmp/" +
+                                            weights + ": cannot write " + std::to_string(size) +
+                                            " bytes: File too large"));
+  CHECK(strays(folder.path()).empty());
+  CHECK(tracked_step(folder.path()) == 0);
+  CHECK(metrics_lines(folder.path()).size() == 1);
+  expect_success(quickstart(folder.path(), 4, kMore));
+  CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+}
+
+TEST_CASE("a file in a checkpoint's place is named and left alone") {
+  const TemporaryFolder folder, whole;
+  expect_success(quickstart(whole.path(), 4, kMore));
+  const std::string file = folder.write("checkpoints/global_step_4", "somebody's");
+  const Outcome blocked = expect_machine_failure(quickstart(folder.path(), 4, kMore));
+  CHECK_THAT(blocked.err, ContainsSubstring(file + " cannot be saved: a file is in the way"));
+  CHECK(file_text(file) == "somebody's");
+  CHECK(tracked_step(folder.path()) == 2);
+  CHECK(strays(folder.path()).empty());
+  fs::remove(file);
+  expect_success(quickstart(folder.path(), 4, kMore));
+  CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+}

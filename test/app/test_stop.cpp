@@ -1,0 +1,173 @@
+// SIGTERM and SIGINT in every phase: what is said, what is saved, how long it takes.
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "child.h"
+#include "small_run.h"
+#include "support/catch.h"
+
+using Catch::Matchers::ContainsSubstring;
+using namespace verlcpp::test;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kStopped = 75;
+constexpr double kMostSeconds = 30;  // far more than any piece of these runs takes
+
+/// Signals it and waits; the time it took is checked.
+Outcome stop(Child& child, int signal) {
+  const auto start = Clock::now();
+  child.signal(signal);
+  Outcome outcome = child.wait();
+  CHECK(std::chrono::duration<double>(Clock::now() - start).count() < kMostSeconds);
+  return outcome;
+}
+
+bool step_is_done(const Child& child, int step) {
+  return child.out().find("step:" + std::to_string(step) + " - ") != std::string::npos;
+}
+
+/// What a stop leaves behind is whole, and the same command goes on to what an uninterrupted run
+/// ends with.
+void check_goes_on(const std::string& folder, const std::vector<std::string>& more) {
+  const int done = static_cast<int>(metrics_lines(folder).size());
+  CHECK(strays(folder).empty());
+  CHECK(tracked_step(folder) == done);
+  const TemporaryFolder whole;
+  auto same = more;  // a schedule that does not depend on the number of steps
+  expect_success(quickstart(folder, done + 1, same));
+  expect_success(quickstart(whole.path(), done + 1, same));
+  CHECK(metrics_lines(folder) == metrics_lines(whole.path()));
+}
+
+const std::vector<std::string> kEndless{
+    "trainer.save_freq=-1", "trainer.total_epochs=100000",
+    "actor_rollout_ref.actor.optim.total_training_steps=100000"};
+
+std::vector<std::string> endless(std::vector<std::string> more) {
+  more.insert(more.begin(), kEndless.begin(), kEndless.end());
+  return more;
+}
+
+}  // namespace
+
+TEST_CASE("a stop in the rollout drops it and saves the steps before") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    INFO("signal " << signal);
+    const TemporaryFolder folder;
+    // One sequence at a time: nearly all of a step is the rollout.
+    const auto more =
+        endless({"actor_rollout_ref.rollout.max_num_seqs=1", "actor_rollout_ref.rollout.n=64"});
+    Child child(quickstart(folder.path(), 100000, more));
+    REQUIRE(child.wait_until([&] { return step_is_done(child, 1); }));
+    const Outcome stopped = stop(child, signal);
+    INFO(stopped.out << stopped.err);
+    CHECK(stopped.code == kStopped);
+    CHECK_THAT(stopped.out, ContainsSubstring("stop signal: dropping the rollout of step 2") &&
+                                ContainsSubstring("stop signal: saving step 1") &&
+                                ContainsSubstring("the same command continues from here"));
+    CHECK(metrics_lines(folder.path()).size() == 1);
+    check_goes_on(folder.path(), more);
+  }
+}
+
+TEST_CASE("a stop in the update finishes it, counts the step and saves") {
+  const TemporaryFolder folder;
+  const auto more = endless({"actor_rollout_ref.actor.ppo_epochs=40"});
+  Child child(quickstart(folder.path(), 100000, more));
+  REQUIRE(child.wait_until([&] { return step_is_done(child, 1); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // far beyond the rollout
+  const Outcome stopped = stop(child, SIGTERM);
+  INFO(stopped.out << stopped.err);
+  CHECK(stopped.code == kStopped);
+  CHECK_THAT(stopped.out, ContainsSubstring("stop signal: finishing the update of step ") &&
+                              ContainsSubstring(", then saving (the last update took ") &&
+                              ContainsSubstring("stop signal: saving step "));
+  check_goes_on(folder.path(), more);
+}
+
+TEST_CASE("a stop in the save finishes it and saves nothing twice") {
+  const TemporaryFolder folder;
+  auto more = endless({});
+  more[0] = "trainer.save_freq=1";
+  Child child(quickstart(folder.path(), 100000, more));
+  const std::string aside = folder.path() + "/checkpoints/.global_step_1.tmp";
+  REQUIRE(child.wait_until([&] { return fs::exists(aside); }));
+  const Outcome stopped = stop(child, SIGTERM);
+  INFO(stopped.out << stopped.err);
+  CHECK(stopped.code == kStopped);
+  CHECK_THAT(stopped.out, !ContainsSubstring("stop signal: saving step"));
+  CHECK(metrics_lines(folder.path()).size() == saved_steps(folder.path()).size());
+  check_goes_on(folder.path(), more);
+}
+
+TEST_CASE("stopped at random moments from the start on, nothing is lost and nothing is doubled") {
+  const TemporaryFolder folder, whole;
+  const std::vector<std::string> more{"trainer.save_freq=4",
+                                      "actor_rollout_ref.actor.optim.total_training_steps=1000"};
+  const auto begin = Clock::now();
+  expect_success(quickstart(whole.path(), 8, more));
+  const std::chrono::duration<double> one_run = Clock::now() - begin;
+  const unsigned seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> moment(0, 0.7);
+  int before_training = 0, later = 0;
+  for (int i = 0; i < 16; ++i) {
+    const int done = static_cast<int>(metrics_lines(folder.path()).size());
+    Child child(quickstart(folder.path(), 8, more));
+    std::this_thread::sleep_for(one_run * moment(random));
+    const Outcome stopped = stop(child, i % 2 == 0 ? SIGTERM : SIGINT);
+    INFO("seed " << seed << ", stop " << i << "\n" << stopped.out << stopped.err);
+    const int now = static_cast<int>(metrics_lines(folder.path()).size());
+    if (stopped.code == 0) {
+      CHECK(now == 8);
+    } else if (stopped.out.empty() && stopped.code < 0) {
+      CHECK(now == done);  // the process was not yet one that listens
+    } else {
+      REQUIRE(stopped.code == kStopped);
+      ++(now == done ? before_training : later);
+      CHECK(tracked_step(folder.path()) == now);
+    }
+    CHECK(strays(folder.path()).empty());
+    if (now == 8) {
+      CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+      for (const auto& entry : fs::directory_iterator(folder.path())) fs::remove_all(entry.path());
+    }
+  }
+  expect_success(quickstart(folder.path(), 8, more));
+  CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+  std::printf("%d stops before a step was done, %d after\n", before_training, later);
+}
+
+TEST_CASE("a stop before training begins touches no file") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> more{"trainer.save_freq=2"};
+  expect_success(quickstart(folder.path(), 2, more));
+  const std::string before = file_text(folder.path() + "/logs/run.jsonl");
+  int stops = 0;
+  for (int i = 0; i < 20 && stops < 3; ++i) {
+    Child child(quickstart(
+        folder.path(), 1000,
+        {"trainer.save_freq=2", "trainer.total_epochs=1000", "trainer.resume_mode=disable"}));
+    // The first line is out, and so the checks are done, but no input is read yet.
+    child.wait_until([&] { return !child.out().empty(); });
+    const Outcome stopped = stop(child, SIGTERM);
+    INFO(stopped.out << stopped.err);
+    REQUIRE(stopped.code == kStopped);
+    // A machine that was slow to signal has begun training: not what is looked for.
+    if (stopped.out.find("start to first training step") != std::string::npos) break;
+    ++stops;
+    CHECK_THAT(stopped.out, ContainsSubstring("stopped by a signal before"));
+    CHECK(file_text(folder.path() + "/logs/run.jsonl") == before);
+    CHECK(tracked_step(folder.path()) == 2);
+    CHECK(saved_steps(folder.path()) == std::vector<int>{2});
+  }
+  std::printf("%d stops before training\n", stops);
+}
