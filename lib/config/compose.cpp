@@ -35,13 +35,20 @@ bool in_free_map(const std::string& key) {
 [[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key) {
   std::string message = "there is no key " + key;
   const Node* parent = interpolated_parent(tree, key);
+  const std::string above = key.substr(0, std::min(key.rfind('.'), key.size()));
+  const Node* list = tree.find(above);
   const std::string near = parent == nullptr ? nearest_key(key, leaf_keys(tree)) : "";
-  if (parent != nullptr) message += ", because a group above it is " + to_inline(*parent);
-  if (!near.empty()) message += "; did you mean " + near + "?";
-  if (near.empty() && parent == nullptr) message += "; --cfg job prints the keys there are";
-  if (item.kind != Override::Kind::kDelete && in_free_map(key)) {
-    message += (near.empty() ? "; +" : " +") + item.text + " adds a new key";
+  const bool may_add = item.kind != Override::Kind::kDelete && in_free_map(key);
+  if (parent != nullptr) {
+    message += ", because a group above it is " + to_inline(*parent);
+  } else if (list != nullptr && list->is_list()) {
+    message += "; " + above + " is a list of " + std::to_string(list->elements().size());
+  } else if (!near.empty()) {
+    message += "; did you mean " + near + "?";
+  } else if (!may_add) {
+    message += "; --cfg job prints the keys there are";
   }
+  if (may_add) message += (near.empty() ? "; +" : " +") + item.text + " adds a new key";
   fail(item, message);
 }
 

@@ -235,7 +235,10 @@ std::string nearest_key(std::string_view key, const std::vector<std::string>& ca
     const std::string_view parent = parent_of(key);
     return parent.empty() ? sibling : std::string(parent) + "." + sibling;
   }
-  return namesake != nullptr ? *namesake : nearest_name(key, candidates);
+  if (namesake != nullptr) return *namesake;
+  // Long keys of one group are near each other whatever their last names.
+  const std::string near = nearest_name(key, candidates);
+  return nearest_name(last_name(key), {std::string(last_name(near))}).empty() ? "" : near;
 }
 
 }  // namespace verlcpp::config

@@ -201,8 +201,11 @@ TEST_CASE("compose: wrong value overrides say what would be right") {
         "d={kk: 2} (override 1): there is no key d.kk; did you mean d.k?");
   const Files free = {{"main.yaml", "override_config: {a: 1}\n"}};
   CHECK(error_of(free, {"override_config.zzzzz=2"}) ==
-        "override_config.zzzzz=2 (override 1): there is no key override_config.zzzzz; did you "
-        "mean override_config.a? +override_config.zzzzz=2 adds a new key");
+        "override_config.zzzzz=2 (override 1): there is no key override_config.zzzzz; "
+        "+override_config.zzzzz=2 adds a new key");
+  CHECK(error_of(free, {"override_config.b=2"}) ==
+        "override_config.b=2 (override 1): there is no key override_config.b; did you mean "
+        "override_config.a? +override_config.b=2 adds a new key");
   CHECK(error_of(kValues, {"+s.x=1"}) ==
         "+s.x=1 (override 1): s.x already exists (1, conf/main.yaml:1); s.x=1 changes it, "
         "++s.x=1 adds or changes it");
