@@ -8,12 +8,14 @@
 namespace verlcpp::model {
 
 Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtype,
-                         parallel::Communicator* tp, bool sequence_parallel)
+                         parallel::Communicator* tp, bool sequence_parallel,
+                         parallel::RankStatus* status)
     : backend_(backend),
       config_(config),
       dtype_(dtype),
       tp_(backend, tp, sequence_parallel),
       shard_(tp_shard(config, tp_.place())),
+      status_(status),
       attention_scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   expects(config.kv_heads > 0 && config.heads % config.kv_heads == 0,
           "query heads must be a multiple of kv heads");
@@ -96,6 +98,10 @@ void Transformer::check_ids(std::span<const int32_t> ids) const {
                          std::to_string(config_.vocab));
     }
   }
+}
+
+void Transformer::beat() const {
+  if (status_ != nullptr) status_->beat();
 }
 
 std::string Transformer::head_name() const {

@@ -70,8 +70,10 @@ struct KvCache {
 class Transformer {
  public:
   /// `tp` is null for one rank; its rank decides which part of the model the buffers hold.
+  /// `status`, if any, gets a sign of life at every layer.
   Transformer(Backend& backend, const ModelConfig& config, DType dtype,
-              parallel::Communicator* tp = nullptr, bool sequence_parallel = false);
+              parallel::Communicator* tp = nullptr, bool sequence_parallel = false,
+              parallel::RankStatus* status = nullptr);
 
   const ModelConfig& config() const { return config_; }
   const TpPlace& tp_place() const { return tp_.place(); }
@@ -127,6 +129,7 @@ class Transformer {
                 Saved& s, MemoryTag tag) const;
   Tensor whole_vocabulary(const Tensor& logits_RV) const;
   void check_ids(std::span<const int32_t> ids) const;
+  void beat() const;
 
   /// Computes again what the layer's policy dropped.
   void restore(const LayerTensors& w, const DeviceBatch& batch,
@@ -149,6 +152,7 @@ class Transformer {
   DType dtype_;
   TensorParallel tp_;
   TpShard shard_;
+  parallel::RankStatus* status_;
   double attention_scale_;
   Tensor inv_freq_;
 };

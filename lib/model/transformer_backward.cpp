@@ -103,6 +103,7 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
   Tensor d_hidden_tD = head_backward(weights, batch, saved, grad);
   saved.logits_RV = {};
   for (int64_t layer = config_.layers - 1; layer >= 0; --layer) {
+    beat();
     const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);
     restore(w, batch, attention, saved.layers.back());
     const Tensor d_mid_tD = mlp_backward(w, g, saved.layers.back(), d_hidden_tD);

@@ -106,6 +106,7 @@ Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch
   const MemoryTag tag = saved ? MemoryTag::kSaved : MemoryTag::kWorkspace;
   Tensor hidden_tD = embed(weights, tp_, batch.token_ids_T, tag);
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    beat();
     const LayerTensors w = layer_tensors(weights, layer);
     LayerSaved s;
     s.input_tD = hidden_tD;

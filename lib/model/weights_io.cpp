@@ -122,10 +122,11 @@ std::vector<std::byte> read_as(Backend& backend, const Tensor& x, DType dtype) {
 }  // namespace
 
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
-                     const ParameterBuffer& buffer) {
+                     const ParameterBuffer& buffer, const std::function<void()>& each_tensor) {
   check_pieces(reader, suffix, buffer.layout());
   for_each_part(buffer.layout(), buffer.range(),
                 [&](const auto& spec, const auto& piece, const FlatRange& part) {
+                  if (each_tensor) each_tensor();
                   const StoredTensor& stored = *reader.find(piece.hf_name + suffix);
                   const std::vector<std::byte> bytes = stored_part(stored, spec, piece, part);
                   const Tensor target = buffer.slice(part);
@@ -145,9 +146,10 @@ bool has_weights(const std::string& folder) {
          fs::is_regular_file(fs::path(folder) / "model.safetensors.index.json");
 }
 
-void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights) {
+void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights,
+                     const std::function<void()>& each_tensor) {
   const SafetensorsReader reader(folder);
-  load_hf_tensors(backend, reader, "", weights);
+  load_hf_tensors(backend, reader, "", weights, each_tensor);
   warn_of_unexpected(reader, weights.layout());
 }
 
@@ -164,10 +166,12 @@ std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,
 }
 
 void write_hf_share(Backend& backend, const ParameterBuffer& buffer, const FlatRange& share,
-                    const std::string& suffix, SafetensorsWriter& file) {
+                    const std::string& suffix, SafetensorsWriter& file,
+                    const std::function<void()>& each_tensor) {
   for_each_part(
       buffer.layout(), share, [&](const auto& spec, const auto& piece, const FlatRange& part) {
         if (!piece.owned) return;
+        if (each_tensor) each_tensor();
         const std::string name = piece.hf_name + suffix;
         const DType dtype = file.dtype_of(name);
         const std::vector<std::byte> bytes = read_as(backend, buffer.slice(part), dtype);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -85,11 +86,13 @@ bool has_weights(const std::string& folder);
 
 /// Loads a Hugging Face folder's weights into the flat buffer, converting F64, F32, BF16, F16.
 /// DataError lists missing tensors and wrong shapes; unexpected tensors are named in one warning.
-void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights);
+/// `each_tensor`, if any, is called before each tensor: a sign of life.
+void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights,
+                     const std::function<void()>& each_tensor = {});
 
 /// Fills a flat buffer, or the range of it that is held, from tensors named HF name + `suffix`.
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
-                     const ParameterBuffer& buffer);
+                     const ParameterBuffer& buffer, const std::function<void()>& each_tensor = {});
 
 /// All of a model's tensors, whole, under Hugging Face names + `suffix`, stored as `dtype`.
 std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,
@@ -97,7 +100,8 @@ std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,
 /// Writes elements `share` of a flat buffer, less what another TP rank owns, to their places. The
 /// shares of a pool, on all TP ranks, fill the file.
 void write_hf_share(Backend& backend, const ParameterBuffer& buffer, const FlatRange& share,
-                    const std::string& suffix, SafetensorsWriter& file);
+                    const std::string& suffix, SafetensorsWriter& file,
+                    const std::function<void()>& each_tensor = {});
 /// The whole of a model's tensors by Hugging Face name on every rank of `world`, each of which
 /// holds `share` of its buffer (tests and self-tests: host memory for all of it).
 std::map<std::string, std::vector<double>> gather_hf_tensors(Backend& backend,

@@ -51,10 +51,11 @@ void write_file(const Engine& engine, const std::vector<Stored>& buffers, const 
     file.create();
   }
   engine.comm.world.barrier();
+  const auto beat = [&] { engine.comm.status.beat(); };
   for (const Stored& stored : buffers) {
     model::write_hf_share(engine.backend, stored.buffer,
-                          stored.buffer.layout().share(engine.pool_rank()), stored.suffix, file);
-    engine.comm.status.beat();
+                          stored.buffer.layout().share(engine.pool_rank()), stored.suffix, file,
+                          beat);
   }
   file.close();
   engine.comm.world.barrier();
@@ -81,13 +82,14 @@ void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
 void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
                              const std::vector<std::string>& contents, const std::string& folder) {
   const fs::path root(folder);
+  const auto beat = [&] { engine.comm.status.beat(); };
   if (contains(contents, "optimizer")) {
     const model::SafetensorsReader reader((root / kOptimizerFile).string());
     for (const Stored& stored : optimizer_state(tensors)) {
-      model::load_hf_tensors(engine.backend, reader, stored.suffix, stored.buffer);
+      model::load_hf_tensors(engine.backend, reader, stored.suffix, stored.buffer, beat);
     }
   } else if (contains(contents, "model")) {
-    model::load_hf_weights(engine.backend, (root / kModelFolder).string(), tensors.weights);
+    model::load_hf_weights(engine.backend, (root / kModelFolder).string(), tensors.weights, beat);
   }
 }
 

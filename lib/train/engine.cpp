@@ -17,8 +17,9 @@ std::vector<double> Engine::sum_over_pool(std::span<const double> values) const 
 }
 
 model::Transformer make_transformer(Backend& backend, const model::ModelConfig& model, DType dtype,
-                                    const MegatronConfig& megatron, parallel::Communicator& tp) {
-  return {backend, model, dtype, &tp, megatron.sequence_parallel};
+                                    const MegatronConfig& megatron,
+                                    const parallel::RankCommunicators& comm) {
+  return {backend, model, dtype, &comm.tp, megatron.sequence_parallel, &comm.status};
 }
 
 BatchingRule batching_rule(const TrainConfig& config, Pass pass) {

@@ -29,9 +29,10 @@ struct Engine {
   std::vector<double> sum_over_pool(std::span<const double> values) const;
 };
 
-/// The transformer of one rank in the configured layout; `tp` is its TP communicator.
+/// The transformer of one rank in the configured layout.
 model::Transformer make_transformer(Backend& backend, const model::ModelConfig& model, DType dtype,
-                                    const MegatronConfig& megatron, parallel::Communicator& tp);
+                                    const MegatronConfig& megatron,
+                                    const parallel::RankCommunicators& comm);
 
 /// Lengths of a mini-batch's samples -> its micro-batches. Pure; every rank gets the same plan.
 using Planner = std::function<schedule::Plan(std::span<const int64_t> lengths)>;

@@ -136,7 +136,7 @@ LayoutResult run_layout(const LayoutRun& run) {
       [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const auto backend = run.make_backend(static_cast<int>(topology.rank()));
         const model::Transformer transformer =
-            make_transformer(*backend, run.model, run.dtype, megatron, comm.tp);
+            make_transformer(*backend, run.model, run.dtype, megatron, comm);
         const Engine engine{*backend, transformer, topology, comm,
                             recompute_policy(megatron, run.model.layers)};
         LayoutResult mine = RankRun(run, engine).updates();
