@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/chat_template.h"
+#include "model/tp_shard.h"
 #include "rollout/reward.h"
 #include "train/optimizer.h"
 #include "train/update_pass.h"
@@ -175,6 +176,21 @@ void load_recorded(const TrainConfig& config, Inputs& inputs) {
   inputs.steps_per_epoch = inputs.total_steps;
 }
 
+void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs) {
+  const int64_t tp = config.actor_rollout_ref.actor.megatron.tensor_model_parallel_size;
+  const std::string complaint = model::tp_complaint(inputs.model, tp);
+  if (complaint.empty()) return;
+  std::string valid;
+  for (int64_t size = 1; size <= inputs.model.heads; ++size) {
+    if (!model::tp_complaint(inputs.model, size).empty()) continue;
+    valid += (valid.empty() ? "" : ", ") + std::to_string(size);
+  }
+  throw ConfigError(
+      fmt::format("actor_rollout_ref.actor.megatron.tensor_model_parallel_size={} {} "
+                  "(actor_rollout_ref.model.path={}); valid for this model: {}",
+                  tp, complaint, inputs.model_folder, valid));
+}
+
 }  // namespace
 
 std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
@@ -198,6 +214,7 @@ Inputs load_inputs(const TrainConfig& config) {
   Inputs inputs;
   inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
+  check_tensor_parallel(config, inputs);
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs);
   } else {
