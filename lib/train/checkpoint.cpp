@@ -61,7 +61,7 @@ fs::path without_slash(const std::string& path) {
 
 bool same_folder(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  return fs::equivalent(a, b, failed) && !failed;
+  return fs::equivalent(a.empty() ? "." : a, b.empty() ? "." : b, failed) && !failed;
 }
 
 std::string find_by_path(const std::optional<std::string>& path) {
@@ -188,9 +188,8 @@ std::string CheckpointFolder::continue_from(const std::optional<std::string>& re
                           "resume_mode=auto now goes on from ";
   try {
     if (wanted) {
-      const std::string aside = tracker.string() + ".tmp";
-      model::write_synced(aside, std::to_string(*wanted));
-      fs::rename(aside, tracker);
+      model::write_synced(tracker.string() + ".tmp", std::to_string(*wanted));
+      fs::rename(tracker.string() + ".tmp", tracker);
     } else {
       fs::remove(tracker);
     }

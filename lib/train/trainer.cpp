@@ -30,14 +30,15 @@ bool exports(const std::vector<std::string>& contents) {
 
 /// Weights of the model folder. A folder without any starts from random ones; validate() has
 /// checked that random_init allows it.
-void load_initial_weights(Backend& backend, const TrainConfig& config, const Inputs& inputs,
+void load_initial_weights(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                           const model::ParameterBuffer& weights, bool say) {
   if (model::has_weights(inputs.model_folder)) {
-    model::load_hf_weights(backend, inputs.model_folder, weights);
+    model::load_hf_weights(engine.backend, inputs.model_folder, weights,
+                           [&] { engine.comm.status.beat(); });
     return;
   }
   const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
-  model::initialize(backend, weights, static_cast<uint64_t>(seed));
+  model::initialize(engine.backend, weights, static_cast<uint64_t>(seed));
   if (say) {
     log::warning(fmt::format("{} has no weights: starting from random ones, seed {}",
                              inputs.model_folder, seed));
@@ -62,7 +63,7 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       lr_(lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps)),
       kl_(config.algorithm.kl_ctrl.type, config.algorithm.kl_ctrl.kl_coef,
           config.algorithm.kl_ctrl.target_kl, config.algorithm.kl_ctrl.horizon) {
-  load_initial_weights(engine.backend, config, inputs, weights_, report != nullptr);
+  load_initial_weights(engine, config, inputs, weights_, report != nullptr);
   if (config.uses_reference()) {
     reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, dtype_,
                                                           MemoryTag::kWeights);
@@ -166,13 +167,16 @@ std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) 
   return experience;
 }
 
-/// What a stop signal means while `work` (update, save) is under way, with the grace it needs.
+/// What a stop signal means while `work` (update, save) is under way, with the grace it needs as
+/// far as it is known.
 void Trainer::announce(const std::string& work, int64_t step) {
   if (!notice_) return;
-  notice_->set(fmt::format(
-      "stop signal: finishing the {} of step {}{} (the last update took {:.1f} s, the "
-      "last save {:.1f} s)",
-      work, step, work == "update" ? ", then saving" : "", update_seconds_, save_seconds_));
+  std::string message = fmt::format("stop signal: finishing the {} of step {}", work, step);
+  if (work == "update") message += ", then saving";
+  if (update_seconds_ > 0)
+    message += fmt::format("; the last update took {:.2f} s", update_seconds_);
+  if (save_seconds_ > 0) message += fmt::format("; the last save took {:.2f} s", save_seconds_);
+  notice_->set(message);
 }
 
 void Trainer::end_stopped() {

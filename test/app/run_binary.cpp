@@ -25,16 +25,12 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-Outcome run_binary(const std::vector<std::string>& arguments, const std::string& stop_file) {
+Outcome run_binary(const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;
   const std::string err = folder.path() + "/stderr";
   std::string command = quoted(VERLCPP_TRAIN);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   command += " 2>" + quoted(err);
-  if (!stop_file.empty()) {
-    command += " & pid=$!; while kill -0 $pid && [ ! -s " + quoted(stop_file) +
-               " ]; do sleep 0.02; done 2>/dev/null; kill -TERM $pid; wait $pid";
-  }
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("popen failed: " + command);
   Outcome outcome;

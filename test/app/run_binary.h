@@ -8,12 +8,11 @@
 namespace verlcpp::test {
 
 struct Outcome {
-  int code = -1;  // exit code, or -1 when the program was killed
+  int code = -1;  // exit code; negative when a signal ended the program
   std::string out, err;
 };
 
-/// Runs verlcpp-train with these arguments, each passed as it is. With `stop_file` it gets SIGTERM
-/// as soon as that file holds something.
-Outcome run_binary(const std::vector<std::string>& arguments, const std::string& stop_file = "");
+/// Runs verlcpp-train with these arguments, each passed as it is.
+Outcome run_binary(const std::vector<std::string>& arguments);
 
 }  // namespace verlcpp::test

@@ -27,6 +27,7 @@ constexpr const char* kOptimizer =
 std::vector<std::string> durable_run(const std::string& folder) {
   return quickstart(folder, kSteps,
                     {"trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=2",
+                     "algorithm.use_kl_in_reward=True", "algorithm.kl_ctrl.type=adaptive",
                      "actor_rollout_ref.rollout.record_path=" + folder + "/record.jsonl"});
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("a stop in the update finishes it, counts the step and saves") {
   INFO(stopped.out << stopped.err);
   CHECK(stopped.code == kStopped);
   CHECK_THAT(stopped.out, ContainsSubstring("stop signal: finishing the update of step ") &&
-                              ContainsSubstring(", then saving (the last update took ") &&
+                              ContainsSubstring(", then saving; the last update took ") &&
                               ContainsSubstring("stop signal: saving step "));
   check_goes_on(folder.path(), more);
 }
@@ -109,7 +109,9 @@ TEST_CASE("a stop in the save finishes it and saves nothing twice") {
 
 TEST_CASE("stopped at random moments from the start on, nothing is lost and nothing is doubled") {
   const TemporaryFolder folder, whole;
-  const std::vector<std::string> more{"trainer.save_freq=4",
+  // With a reference and a KL coefficient that moves every step.
+  const std::vector<std::string> more{"trainer.save_freq=4", "algorithm.use_kl_in_reward=True",
+                                      "algorithm.kl_ctrl.type=adaptive",
                                       "actor_rollout_ref.actor.optim.total_training_steps=1000"};
   const auto begin = Clock::now();
   expect_success(quickstart(whole.path(), 8, more));

@@ -4,53 +4,22 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "run_binary.h"
+#include "small_run.h"
 #include "support/catch.h"
 
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
-using verlcpp::test::Outcome;
-using verlcpp::test::run_binary;
-using verlcpp::test::TemporaryFolder;
+using namespace verlcpp::test;
 
 namespace {
 
 const std::string kA = "actor_rollout_ref.";
 const std::string kMegatron = kA + "actor.megatron.";
 
-/// The quickstart, made small, with all it writes below `folder`.
-std::vector<std::string> quickstart(const TemporaryFolder& folder, int steps,
-                                    const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments{"--config-name",
-                                     "quickstart",
-                                     "data.train_files=" VERLCPP_QUICKSTART "/train.jsonl",
-                                     kA + "model.path=" VERLCPP_QUICKSTART "/model",
-                                     "data.train_batch_size=4",
-                                     kA + "actor.ppo_mini_batch_size=2",
-                                     kA + "rollout.n=4",
-                                     "data.max_response_length=24",
-                                     "trainer.total_training_steps=" + std::to_string(steps),
-                                     "trainer.default_local_dir=" + folder.path() + "/checkpoints",
-                                     "trainer.resume_mode=auto",
-                                     "trainer.project_name=" + folder.path() + "/logs",
-                                     "trainer.experiment_name=run"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
 /// Rows of the metrics file without what depends on the clock and the machine.
 std::vector<json> metrics(const TemporaryFolder& folder) {
   std::vector<json> rows;
-  std::ifstream in(folder.path() + "/logs/run.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    json row = json::parse(line), data = json::object();
-    for (const auto& [name, value] : row["data"].items()) {
-      if (name.find("timing_") == std::string::npos && name.find("perf/") == std::string::npos) {
-        data[name] = value;
-      }
-    }
-    rows.push_back({{"step", row["step"]}, {"data", data}});
-  }
+  for (const std::string& line : metrics_lines(folder.path())) rows.push_back(json::parse(line));
   return rows;
 }
 
@@ -61,18 +30,11 @@ std::string digest(const TemporaryFolder& folder, int step, const std::string& f
   return json::parse(in)["sha256"][file].get<std::string>();
 }
 
-Outcome expect_success(const std::vector<std::string>& arguments) {
-  Outcome outcome = run_binary(arguments);
-  INFO(outcome.out << outcome.err);
-  REQUIRE(outcome.code == 0);
-  return outcome;
-}
-
 }  // namespace
 
 TEST_CASE("a run ends with its metrics, checkpoint, export and plot") {
   const TemporaryFolder folder;
-  const Outcome outcome = expect_success(quickstart(folder, 2));
+  const Outcome outcome = expect_success(quickstart(folder.path(), 2));
   CHECK_THAT(outcome.out, ContainsSubstring("start to first training step:") &&
                               ContainsSubstring("step:2 - training/global_step:2") &&
                               ContainsSubstring("Hugging Face export:") &&
@@ -104,9 +66,9 @@ TEST_CASE("a resumed run is the uninterrupted one, bit for bit") {
   const std::vector<std::string> more{"trainer.save_freq=2", "algorithm.use_kl_in_reward=True",
                                       "algorithm.kl_ctrl.type=adaptive",
                                       kA + "actor.optim.total_training_steps=4"};
-  expect_success(quickstart(whole, 4, more));
-  expect_success(quickstart(parts, 2, more));
-  const Outcome resumed = expect_success(quickstart(parts, 4, more));
+  expect_success(quickstart(whole.path(), 4, more));
+  expect_success(quickstart(parts.path(), 2, more));
+  const Outcome resumed = expect_success(quickstart(parts.path(), 4, more));
   CHECK_THAT(resumed.out, ContainsSubstring("Resuming from") && ContainsSubstring("(step 2)"));
   CHECK(metrics(parts) == metrics(whole));
   for (const char* file : {"actor/model/huggingface/model.safetensors",
@@ -117,12 +79,12 @@ TEST_CASE("a resumed run is the uninterrupted one, bit for bit") {
 
 TEST_CASE("a checkpoint of another model, or without an optimizer, is refused by name") {
   const TemporaryFolder folder;
-  expect_success(quickstart(folder, 1, {kA + "actor.checkpoint.save_contents=[model]"}));
-  const Outcome bare = run_binary(quickstart(folder, 2));
+  expect_success(quickstart(folder.path(), 1, {kA + "actor.checkpoint.save_contents=[model]"}));
+  const Outcome bare = run_binary(quickstart(folder.path(), 2));
   CHECK(bare.code == 2);
   CHECK_THAT(bare.err, ContainsSubstring("load_contents names optimizer"));
   const Outcome other = run_binary(quickstart(
-      folder, 2,
+      folder.path(), 2,
       {kA + "model.path=" VERLCPP_TEST_DATA "/qwen2", "data.filter_overlong_prompts=True"}));
   CHECK(other.code == 2);
   CHECK_THAT(other.err, ContainsSubstring("was written for another model") &&
@@ -131,31 +93,16 @@ TEST_CASE("a checkpoint of another model, or without an optimizer, is refused by
 
 TEST_CASE("a finished run says that nothing is left; a changed key is named") {
   const TemporaryFolder folder;
-  expect_success(quickstart(folder, 2));
-  const Outcome again = expect_success(quickstart(folder, 1, {kA + "actor.clip_ratio=0.3"}));
+  expect_success(quickstart(folder.path(), 2));
+  const Outcome again = expect_success(quickstart(folder.path(), 1, {kA + "actor.clip_ratio=0.3"}));
   CHECK_THAT(again.err, ContainsSubstring("nothing to train: the checkpoint is at step 2 of 1"));
   CHECK_THAT(again.out, ContainsSubstring("actor_rollout_ref.actor.clip_ratio: 0.2 -> 0.3"));
-}
-
-TEST_CASE("SIGTERM ends with a checkpoint and 75, and the same command goes on from there") {
-  const TemporaryFolder folder, whole;
-  const std::vector<std::string> more{"trainer.save_freq=-1", "trainer.total_epochs=1000",
-                                      kA + "actor.optim.total_training_steps=100000"};
-  const Outcome stopped =
-      run_binary(quickstart(folder, 100000, more), folder.path() + "/logs/run.jsonl");
-  CHECK(stopped.code == 75);
-  CHECK_THAT(stopped.out, ContainsSubstring("stopped by a signal"));
-  const auto done = static_cast<int>(metrics(folder).size());
-  REQUIRE(done >= 1);
-  expect_success(quickstart(folder, done + 1, more));
-  expect_success(quickstart(whole, done + 1, more));
-  CHECK(metrics(folder) == metrics(whole));
 }
 
 TEST_CASE("an update whose gradient is not finite is skipped and said") {
   const TemporaryFolder folder;
   const Outcome outcome = expect_success(
-      quickstart(folder, 2, {kA + "actor.optim.lr=1e30", kA + "actor.optim.clip_grad=0"}));
+      quickstart(folder.path(), 2, {kA + "actor.optim.lr=1e30", kA + "actor.optim.clip_grad=0"}));
   CHECK_THAT(outcome.err, ContainsSubstring("grad_norm of update") &&
                               ContainsSubstring("the update was skipped"));
 }
@@ -164,7 +111,7 @@ TEST_CASE("a checkpoint folder that cannot be written is known before training")
   const TemporaryFolder folder;
   const std::string file = folder.write("file", "");
   const Outcome outcome =
-      run_binary(quickstart(folder, 1, {"trainer.default_local_dir=" + file + "/sub"}));
+      run_binary(quickstart(folder.path(), 1, {"trainer.default_local_dir=" + file + "/sub"}));
   CHECK((outcome.code == 2 || outcome.code == 3));
   CHECK_THAT(outcome.err, ContainsSubstring("trainer.default_local_dir"));
   CHECK_THAT(outcome.out, !ContainsSubstring("step:1"));
@@ -172,12 +119,12 @@ TEST_CASE("a checkpoint folder that cannot be written is known before training")
 
 TEST_CASE("rows after the resumed step and a torn line are cut from the metrics file") {
   const TemporaryFolder folder;
-  expect_success(quickstart(folder, 3, {"trainer.save_freq=2"}));
+  expect_success(quickstart(folder.path(), 3, {"trainer.save_freq=2"}));
   const auto want = metrics(folder);
   std::filesystem::remove_all(folder.path() + "/checkpoints/global_step_3");
   std::ofstream(folder.path() + "/checkpoints/latest_checkpointed_iteration.txt") << 2;
   std::ofstream(folder.path() + "/logs/run.jsonl", std::ios::app) << R"({"step":4,"da)";
-  const Outcome resumed = expect_success(quickstart(folder, 3, {"trainer.save_freq=2"}));
+  const Outcome resumed = expect_success(quickstart(folder.path(), 3, {"trainer.save_freq=2"}));
   CHECK_THAT(resumed.err, ContainsSubstring("cut 1 row(s) after step 2 and a torn line"));
   CHECK(metrics(folder) == want);
 }
@@ -185,10 +132,10 @@ TEST_CASE("rows after the resumed step and a torn line are cut from the metrics 
 TEST_CASE("a recorded run replays to the same numbers, also on another layout") {
   const TemporaryFolder recorded, replayed, other;
   const std::string file = recorded.path() + "/rows.jsonl";
-  expect_success(quickstart(recorded, 2, {kA + "rollout.record_path=" + file}));
+  expect_success(quickstart(recorded.path(), 2, {kA + "rollout.record_path=" + file}));
   const std::vector<std::string> replay{kA + "rollout.name=replay",
                                         kA + "rollout.replay_path=" + file};
-  expect_success(quickstart(replayed, 2, replay));
+  expect_success(quickstart(replayed.path(), 2, replay));
   auto want = metrics(recorded);
   CHECK(metrics(replayed) == want);
 
@@ -197,7 +144,7 @@ TEST_CASE("a recorded run replays to the same numbers, also on another layout") 
       one_rank.end(),
       {"trainer.n_gpus_per_node=1", kMegatron + "context_parallel_size=1",
        kMegatron + "dynamic_context_parallel=False", "data.max_token_len_per_gpu=4096"});
-  expect_success(quickstart(other, 2, one_rank));
+  expect_success(quickstart(other.path(), 2, one_rank));
   const auto got = metrics(other);
   for (const char* name : {"actor/pg_loss", "actor/grad_norm", "actor/entropy"}) {
     INFO(name);
@@ -217,14 +164,14 @@ TEST_CASE("mixed temperatures meet the fused kernels' rule; too few rows are ref
   const std::string file = folder.write("rows.jsonl", rows);
   const std::vector<std::string> replay{kA + "rollout.name=replay",
                                         kA + "rollout.replay_path=" + file};
-  expect_success(quickstart(folder, 1, replay));
+  expect_success(quickstart(folder.path(), 1, replay));
   auto fused = replay;
   fused.push_back(kA + "model.use_fused_kernels=True");
   const TemporaryFolder second;
-  const Outcome outcome = run_binary(quickstart(second, 1, fused));
+  const Outcome outcome = run_binary(quickstart(second.path(), 1, fused));
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, ContainsSubstring("uniform temperature"));
-  const Outcome few = run_binary(quickstart(second, 2, replay));
+  const Outcome few = run_binary(quickstart(second.path(), 2, replay));
   CHECK(few.code == 2);
   CHECK_THAT(few.err, ContainsSubstring("rows"));
 }
@@ -238,7 +185,7 @@ TEST_CASE("a Hugging Face folder and a JSONL of one's own train by naming them a
             "\n";
   }
   const Outcome outcome = expect_success(
-      quickstart(folder, 2,
+      quickstart(folder.path(), 2,
                  {"data.train_files=" + folder.write("mine.jsonl", rows),
                   kA + "model.path=" VERLCPP_TEST_DATA "/qwen2", kA + "rollout.n=16"}));
   CHECK_THAT(outcome.err, !ContainsSubstring("random"));
