@@ -28,11 +28,14 @@ bool budget_is_stated(const TrainConfig& config, const BatchingRule& rule, const
 
 std::string layout_line(const TrainConfig& config, const BatchingRule& rule) {
   const TrainerConfig& trainer = config.trainer;
+  const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
   return "layout: world " + text(rule.sizes.world) + " = nnodes " + text(trainer.nnodes) +
          " x n_gpus_per_node " + text(trainer.n_gpus_per_node) + " x ranks_per_gpu " +
          text(trainer.ranks_per_gpu) + " on " + trainer.device + "; TP " + text(rule.sizes.tp) +
          ", PP " + text(rule.sizes.pp) + ", CP " + text(rule.sizes.cp) + ", DP " +
-         text(rule.sizes.dp()) + "; DPxCP pool " + text(rule.sizes.pool());
+         text(rule.sizes.dp()) + "; DPxCP pool " + text(rule.sizes.pool()) +
+         (rule.sizes.tp > 1 && megatron.sequence_parallel ? "; sequence parallel" : "") +
+         (megatron.use_distributed_optimizer ? "; optimizer distributed over the pool" : "");
 }
 
 std::string budget_line(const BatchingRule& rule, const config::Node& tree) {

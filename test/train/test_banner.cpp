@@ -37,7 +37,11 @@ TEST_CASE("the banner states layout, budget and mini-batch arithmetic in numbers
       banner_text(configured(valid_run(), {"data.max_token_len_per_gpu=4096"}));
   CHECK_THAT(text, ContainsSubstring(
                        "world 8 = nnodes 1 x n_gpus_per_node 8 x ranks_per_gpu 1 on cpu; TP 1, "
-                       "PP 1, CP 4, DP 2; DPxCP pool 8"));
+                       "PP 1, CP 4, DP 2; DPxCP pool 8; optimizer distributed over the pool"));
+  CHECK_THAT(
+      banner_text(configured(valid_run(), {kActor + "megatron.tensor_model_parallel_size=2",
+                                           kActor + "megatron.use_distributed_optimizer=False"})),
+      ContainsSubstring("TP 2, PP 1, CP 4, DP 1; DPxCP pool 4; sequence parallel\n"));
   CHECK_THAT(text, ContainsSubstring("token budget: 4096 tokens per rank"));
   CHECK_THAT(text, ContainsSubstring("x context_parallel_size 4 = 16384 tokens per pack"));
   CHECK_THAT(text, ContainsSubstring("static CP, 1 samples each"));
