@@ -38,6 +38,9 @@ train::TrainConfig make_config(const std::vector<std::string>& layout,
 train::LayoutResult updates_of(const train::TrainConfig& config, DType dtype, int updates,
                                bool shuffle_packing);
 
+/// A planner that also shuffles the samples inside each group and reverses the micro-batches.
+train::Planner shuffled(train::Planner inner);
+
 Layout static_cp(int world, int cp, std::vector<std::string> more);
 /// DCP with max_seqlen_per_dp_cp_rank = limit.
 Layout dynamic_cp(int pool, int cp, int64_t limit);
