@@ -20,6 +20,24 @@ constexpr const char* kFooter =
     "  a.b=value  change    +a.b=value  add    ++a.b=value  add or change    ~a.b  delete\n"
     "Exit codes: 0 done, 1 a bug, 2 configuration or data, 3 the machine, 75 stopped after a save.";
 
+CLI::Option* define_comparison(CLI::App& cli, Options& options) {
+  auto* compare = cli.add_flag("--compare-dcp", options.compare_dcp,
+                               "compare dynamic with static context parallelism on the same "
+                               "samples and weights, print times and differences, and stop");
+  const CLI::Range count(int64_t{1}, int64_t{1000000});
+  cli.add_option("--compare-steps", options.compare_steps, "timed steps of each arm")
+      ->check(count)
+      ->needs(compare)
+      ->capture_default_str();
+  cli.add_option("--compare-warmup", options.compare_warmup, "steps of each arm before those")
+      ->check(CLI::Range(int64_t{0}, int64_t{1000000}))
+      ->needs(compare)
+      ->capture_default_str();
+  cli.add_option("--compare-json", options.compare_json, "file that takes the result as JSON")
+      ->needs(compare);
+  return compare;
+}
+
 void define(CLI::App& cli, Options& options, std::string& cfg, std::string& format, bool& version) {
   cli.footer(kFooter);
   cli.add_option("--config-dir", options.config_dir, "folder searched before the primary tree");
@@ -34,12 +52,13 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                            "check everything, print layout, memory and schedule, and stop");
   auto* plan = cli.add_option("--plan", options.plan_file,
                               "print the schedule of the lengths in this JSON array and stop");
-  cli.add_option("--format", format, "with --plan: text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->needs(plan);
+  auto* multirun = cli.add_flag("-m,--multirun", options.multirun, "sweep over lists of values");
+  auto* compare = define_comparison(cli, options);
+  cli.add_option("--format", format, "of --plan and --compare-dcp: text or json")
+      ->check(CLI::IsMember({"text", "json"}));
   plan->excludes(print)->excludes(dry);
   dry->excludes(print);
-  cli.add_flag("-m,--multirun", options.multirun, "sweep over lists of values");
+  compare->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun);
   cli.add_flag("--version", version, "print the version and stop");
   cli.add_option("overrides", options.overrides, "overrides, in order; the last one wins");
   cli.allow_extras();
@@ -97,6 +116,10 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     throw ConfigError(std::string(e.what()) + " (see --help)");
   }
   refuse_unknown(cli);
+  if (cli.count("--format") > 0 && parsed.options.plan_file.empty() &&
+      !parsed.options.compare_dcp) {
+    throw ConfigError("--format requires --plan or --compare-dcp (see --help)");
+  }
   if (version) parsed.text = kVersion;
   parsed.options.print_config = cfg == "job";
   parsed.options.json = format == "json";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,10 @@ struct Options {
   bool resolve = false;
   bool dry_run = false;
   std::string plan_file;
-  bool json = false;  // --format json
+  bool compare_dcp = false;
+  int64_t compare_steps = 5, compare_warmup = 1;
+  std::string compare_json;  // --compare-json
+  bool json = false;         // --format json
   bool multirun = false;
   std::vector<std::string> overrides;
 };

@@ -18,12 +18,9 @@
 #include "train/trainer.h"
 
 namespace verlcpp::app {
-namespace {
 
-constexpr int kStoppedBySignal = 75;  // a batch system may requeue
-
-/// All ranks of a run are threads of one process; a launcher that started several would run the
-/// same job several times over.
+// All ranks of a run are threads of one process; a launcher that started several would run the
+// same job several times over.
 void expect_one_process() {
   for (const char* name : {"SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "WORLD_SIZE"}) {
     const char* value = std::getenv(name);
@@ -34,12 +31,16 @@ void expect_one_process() {
   }
 }
 
-std::atomic<bool> stop_requested{false};  // a signal handler can reach nothing else
-
 std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
   if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
   return cuda::make_backend(rank);
 }
+
+namespace {
+
+constexpr int kStoppedBySignal = 75;  // a batch system may requeue
+
+std::atomic<bool> stop_requested{false};  // a signal handler can reach nothing else
 
 /// One rank's part of the run, on its thread. False when it was stopped.
 bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,

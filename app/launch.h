@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 
 #include "config/tree.h"
+#include "tensor/backend.h"
 #include "train/train_config.h"
 
 namespace verlcpp::app {
@@ -11,6 +13,13 @@ namespace verlcpp::app {
 /// before training, else after a save. A second signal kills. Called first thing by a process that
 /// is going to train.
 void catch_stop_signals();
+
+/// ConfigError in one of several processes that a launcher has started: each would run the whole
+/// job.
+void expect_one_process();
+
+/// The device of one rank, as trainer.device says. DeviceError when it cannot be had.
+std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank);
 
 /// Runs the training job of a validated configuration: ranks on threads. The first failure, or a
 /// rank silent for actor_rollout_ref.nccl_timeout, aborts the others; if a rank does not come back

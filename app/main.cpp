@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/cli.h"
+#include "app/compare.h"
 #include "app/failure.h"
 #include "app/launch.h"
 #include "base/error.h"
@@ -47,10 +48,20 @@ config::Node for_dump(const config::Node& composed) {
   return tree;
 }
 
-int train_or_dry_run(const Options& options, config::Node& tree, Clock::time_point start) {
+int compare(const Options& options, const config::Node& tree) {
+  print(
+      run_comparison({.options = {.steps = options.compare_steps, .warmup = options.compare_warmup},
+                      .json = options.json,
+                      .json_file = options.compare_json},
+                     tree));
+  return 0;
+}
+
+int run_job(const Options& options, config::Node& tree, Clock::time_point start) {
   const train::TrainConfig config = train::bind_train_config(tree);
   for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
   log::info(train::kChecksPassed);
+  if (options.compare_dcp) return compare(options, tree);
   for (const std::string& line : train::banner(config, tree)) log::info(line);
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   if (!options.dry_run) return run_training(config, tree, start);
@@ -62,7 +73,9 @@ int run(const Options& options, Clock::time_point start) {
   if (options.multirun) {
     throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
   }
-  if (!options.print_config && !options.dry_run && options.plan_file.empty()) catch_stop_signals();
+  const bool trains = !options.print_config && !options.dry_run && !options.compare_dcp &&
+                      options.plan_file.empty();
+  if (trains) catch_stop_signals();
   const config::Composed composed = config::compose({.search_path = search_path(options),
                                                      .config_name = options.config_name,
                                                      .overrides = options.overrides});
@@ -76,12 +89,13 @@ int run(const Options& options, Clock::time_point start) {
     print(config::to_yaml(tree));
     return 0;
   }
+  if (options.json) log::keep_stdout_clean();
   if (!options.plan_file.empty()) {
     const auto format = options.json ? train::PlanFormat::kJson : train::PlanFormat::kText;
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  return train_or_dry_run(options, tree, start);
+  return run_job(options, tree, start);
 }
 
 }  // namespace

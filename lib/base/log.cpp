@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
+
 namespace verlcpp::log {
 namespace {
 
@@ -27,9 +29,13 @@ spdlog::logger& err() {
   return logger;
 }
 
+// As process-wide as stdout is.
+std::atomic<bool> stdout_is_kept_clean{false};
+
 }  // namespace
 
-void info(std::string_view line) { out().info("{}", line); }
+void keep_stdout_clean() { stdout_is_kept_clean = true; }
+void info(std::string_view line) { (stdout_is_kept_clean ? err() : out()).info("{}", line); }
 void warning(std::string_view line) { err().warn("{}", line); }
 void error(std::string_view line) { err().error("{}", line); }
 

@@ -10,4 +10,8 @@ void info(std::string_view line);
 void warning(std::string_view line);
 void error(std::string_view line);
 
+/// From here on info goes to stderr too ("info: ..."): stdout is kept for a result that a program
+/// reads.
+void keep_stdout_clean();
+
 }  // namespace verlcpp::log

@@ -75,6 +75,8 @@ void CpuBackend::replay(const std::string&, const std::function<void()>& body) {
 
 int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
 
+void CpuBackend::reset_peak_bytes() { pool_->reset_peak_bytes(); }
+
 // --- dense
 
 void CpuBackend::matmul(const Tensor& c, const Tensor& a, const Tensor& b, bool transpose_a,

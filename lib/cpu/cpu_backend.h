@@ -28,6 +28,7 @@ class CpuBackend final : public Backend {
   void synchronize() override;
   void replay(const std::string& key, const std::function<void()>& body) override;
   int64_t peak_bytes() const override;
+  void reset_peak_bytes() override;
 
   void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
               bool transpose_b, bool accumulate) override;

@@ -75,4 +75,9 @@ int64_t MemoryPool::peak_bytes() const {
   return peak_bytes_;
 }
 
+void MemoryPool::reset_peak_bytes() {
+  std::lock_guard lock(mutex_);
+  peak_bytes_ = current_bytes_;
+}
+
 }  // namespace verlcpp::cpu

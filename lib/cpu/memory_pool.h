@@ -22,9 +22,10 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// Throws DeviceError when the machine has no more.
   std::shared_ptr<std::byte> allocate(int64_t bytes);
 
-  /// Bytes handed out now, and the most at one time, in whole blocks.
+  /// Bytes handed out now, and the most at one time (since the last reset), in whole blocks.
   int64_t current_bytes() const;
   int64_t peak_bytes() const;
+  void reset_peak_bytes();
 
  private:
   struct FreeBlock {  // lives inside of the free memory itself: releasing never allocates

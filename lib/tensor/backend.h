@@ -66,8 +66,10 @@ class Backend {
   virtual void synchronize() = 0;
   /// Captures and replays a graph on CUDA; calls `body` on the CPU.
   virtual void replay(const std::string& key, const std::function<void()>& body) = 0;
-  /// Peak bytes allocated at one time since start.
+  /// Peak bytes allocated at one time since start, or since the last reset.
   virtual int64_t peak_bytes() const = 0;
+  /// What is allocated now is the peak so far.
+  virtual void reset_peak_bytes() = 0;
 
   // --- dense ------------------------------------------------------------------------------------
   /// c_MN = op(a) op(b), or += when `accumulate`; op transposes when asked.

@@ -42,7 +42,9 @@ TEST_CASE("--help lists every flag and the override grammar") {
   const Outcome outcome = run_binary({"--help"});
   CHECK(outcome.code == 0);
   for (const char* flag : {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve",
-                           "--dry-run", "--plan", "--format", "--multirun", "--version"}) {
+                           "--dry-run", "--plan", "--format", "--compare-dcp",
+                           "--compare-steps", "--compare-warmup", "--compare-json", "--multirun",
+                           "--version"}) {
     CHECK_THAT(outcome.out, ContainsSubstring(flag));
   }
   CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
@@ -55,6 +57,15 @@ TEST_CASE("unknown and misused flags") {
   check_refused({"--resolve"}, "--cfg");
   check_refused({"--format", "json"}, "--plan");
   check_refused({"--plan", "a.json", "--dry-run"}, "--plan");
+  for (const auto& other : std::vector<std::vector<std::string>>{
+           {"--plan", "a.json"}, {"--dry-run"}, {"--cfg", "job"}, {"--multirun"}}) {
+    std::vector<std::string> arguments{"--compare-dcp"};
+    arguments.insert(arguments.end(), other.begin(), other.end());
+    check_refused(arguments, "--compare-dcp");
+  }
+  check_refused({"--compare-steps", "3"}, "--compare-dcp");
+  check_refused({"--compare-dcp", "--compare-steps", "0"}, "--compare-steps");
+  check_refused({"--compare-json", "x.json"}, "--compare-dcp");
   check_refused({"--multirun", "data.seed=1,2"}, "loop in the shell");
   check_refused({"-m", "data.seed=1,2"}, "loop in the shell");
 }

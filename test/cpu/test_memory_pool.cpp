@@ -32,6 +32,16 @@ TEST_CASE("the pool counts current and peak bytes") {
   CHECK(pool->allocate(0) != nullptr);
 }
 
+TEST_CASE("a peak that was reset begins with what is allocated") {
+  auto pool = std::make_shared<cpu::MemoryPool>();
+  auto kept = pool->allocate(64);
+  pool->allocate(4096);
+  pool->reset_peak_bytes();
+  CHECK(pool->peak_bytes() == 64);
+  pool->allocate(128);
+  CHECK(pool->peak_bytes() == 64 + 128);
+}
+
 TEST_CASE("a tensor outlives its backend and may be freed by another thread") {
   Tensor x;
   {

@@ -1,0 +1,81 @@
+#include "app/compare.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "app/failure.h"
+#include "app/launch.h"
+#include "base/error.h"
+#include "parallel/thread_ranks.h"
+#include "train/compare_report.h"
+#include "train/recompute.h"
+
+namespace verlcpp::app {
+namespace {
+
+/// An older result stays until there is a new one, and nothing new stays without one.
+void check_writable(const std::string& path) {
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app)) {
+    throw ConfigError("--compare-json " + path + " cannot be written: " + std::strerror(errno));
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_empty(path, ignored)) std::filesystem::remove(path, ignored);
+}
+
+void write_json(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text << '\n';
+  file.close();
+  if (!file) throw DeviceError("the machine: --compare-json " + path + " cannot be written");
+}
+
+/// One rank's part, on its thread.
+train::Comparison compare_rank(const std::vector<train::CompareArm>& arms,
+                               const train::Inputs& inputs, const train::CompareOptions& options,
+                               const parallel::Topology& topology,
+                               const parallel::RankCommunicators& comm) {
+  const train::TrainConfig& config = arms.front().config;
+  const train::MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
+  const auto backend = make_backend(config, static_cast<int>(topology.rank()));
+  train::BusyMeter meter(
+      *backend, comm,
+      config.trainer.device == "cpu" ? train::thread_cpu_seconds : train::wall_seconds);
+  const parallel::RankCommunicators metered = meter.communicators();
+  const model::Transformer transformer = train::make_transformer(
+      *backend, inputs.model, dtype_named(megatron.dtype).value(), megatron, metered);
+  const train::Engine engine{*backend, transformer, topology, metered,
+                             train::recompute_policy(megatron, inputs.model.layers)};
+  return train::compare_dcp(engine, meter, arms, inputs, options);
+}
+
+}  // namespace
+
+std::string run_comparison(const CompareRequest& request, const config::Node& tree) {
+  expect_one_process();
+  const std::vector<train::CompareArm> arms = train::compare_arms(tree);
+  if (!request.json_file.empty()) check_writable(request.json_file);
+  const train::TrainConfig& config = arms.front().config;
+  const train::Inputs inputs = train::load_inputs(config);
+  if (inputs.recorded) train::check_same_samples(arms, inputs.recorded->step(0));
+  train::Comparison comparison;  // written by rank 0 alone
+  parallel::run_thread_ranks(
+      train::batching_rule(config, train::Pass::kActorUpdate).sizes,
+      [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
+        auto mine = compare_rank(arms, inputs, request.options, topology, comm);
+        if (topology.rank() == 0) comparison = std::move(mine);
+      },
+      {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),
+       .give_up = end_process});
+  const std::string json = train::to_json(comparison, arms, request.options);
+  if (!request.json_file.empty()) write_json(request.json_file, json);
+  return request.json ? json : train::to_text(comparison, arms, request.options);
+}
+
+}  // namespace verlcpp::app

@@ -1,0 +1,299 @@
+#include "train/compare_dcp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "base/error.h"
+#include "model/weights_io.h"
+#include "train/optimizer.h"
+#include "train/pipeline.h"
+#include "train/recompute.h"
+#include "train/update_pass.h"
+
+namespace verlcpp::train {
+namespace {
+
+// Forward and backward, in forward passes. Recompute adds the same share to every rank.
+constexpr double kUpdateWork = 3;
+
+constexpr const char* kNoStop = "nobody stops the ranks of a comparison";
+
+/// The actor of one rank, which can go back to where it began.
+class ActorSnapshot {
+ public:
+  ActorSnapshot(const Engine& engine, const TrainConfig& config, const Inputs& inputs)
+      : backend_(engine.backend),
+        dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
+        layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
+        weights_(backend_, layout_, dtype_, MemoryTag::kWeights),
+        grad_(backend_, layout_, dtype_, MemoryTag::kMainGrad),
+        optimizer_(engine, layout_, dtype_, optimizer_options(config.actor_rollout_ref.actor)) {
+    const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
+    if (model::has_weights(inputs.model_folder)) {
+      model::load_hf_weights(backend_, inputs.model_folder, weights_);
+    } else {
+      model::initialize(backend_, weights_, static_cast<uint64_t>(seed));
+    }
+    if (config.uses_reference()) {
+      reference_ =
+          std::make_unique<model::ParameterBuffer>(backend_, layout_, dtype_, MemoryTag::kWeights);
+      backend_.copy(reference_->flat(), weights_.flat());
+    }
+    for (const Tensor& live : state()) {
+      saved_.push_back(backend_.allocate(live.dtype(), live.shape(), MemoryTag::kWorkspace));
+      backend_.copy(saved_.back(), live);
+    }
+    steps_ = optimizer_.steps();
+  }
+
+  void restore() {
+    const std::vector<Tensor> live = state();
+    for (size_t i = 0; i < live.size(); ++i) backend_.copy(live[i], saved_[i]);
+    optimizer_.set_steps(steps_);
+  }
+
+  const model::ParameterBuffer& weights() const { return weights_; }
+  const model::ParameterBuffer* reference() const { return reference_.get(); }
+  ActorState actor() { return {weights_, grad_, optimizer_}; }
+  int64_t copy_bytes() const {
+    int64_t sum = 0;
+    for (const Tensor& copy : saved_) sum += copy.bytes();
+    return sum;
+  }
+
+ private:
+  /// All that a step changes and the next one reads.
+  std::vector<Tensor> state() const {
+    return {weights_.flat(), optimizer_.exp_avg().flat(), optimizer_.exp_avg_sq().flat()};
+  }
+
+  Backend& backend_;
+  DType dtype_;
+  model::ParameterLayout layout_;
+  model::ParameterBuffer weights_, grad_;
+  std::unique_ptr<model::ParameterBuffer> reference_;
+  Optimizer optimizer_;
+  std::vector<Tensor> saved_;
+  int64_t steps_ = 0;
+};
+
+/// What one step of an arm did on this rank.
+struct StepRecord {
+  std::map<std::string, ScheduleStats> passes;
+  std::vector<double> work;  // predicted, of every pool rank
+  std::vector<double> losses, grad_norms;
+};
+
+std::string pass_name(Pass pass) {
+  switch (pass) {
+    case Pass::kActorUpdate:
+      return "update_actor";
+    case Pass::kOldLogProb:
+      return "old_log_prob";
+    case Pass::kRefLogProb:
+      return "ref";
+  }
+  return "";
+}
+
+class Comparer {
+ public:
+  Comparer(const Engine& engine, BusyMeter& meter, std::span<const CompareArm> arms,
+           const Inputs& inputs)
+      : engine_(engine),
+        meter_(meter),
+        arms_(arms),
+        inputs_(inputs),
+        cost_(layer_cost(inputs.model)),
+        snapshot_(engine, arms.front().config, inputs) {
+    const TrainConfig& config = arms.front().config;
+    std::optional<std::vector<data::Trajectory>> batch =
+        rollout_batch(engine, snapshot_.weights(), config, inputs, 0);
+    expects(batch.has_value(), kNoStop);
+    batch_ = std::move(*batch);
+    score_batch(config, inputs, 0, batch_);
+    check_same_samples(arms, batch_);
+  }
+
+  Comparison run(const CompareOptions& options) {
+    Comparison out;
+    out.lengths = lengths_of(batch_);
+    for (const CompareArm& arm : arms_) out.arms.emplace_back().name = arm.name;
+    for (int64_t round = 0; round < options.warmup + options.steps; ++round) {
+      for (size_t i = 0; i < arms_.size(); ++i) {
+        timed_step(arms_[i], round >= options.warmup, out.arms[i]);
+      }
+    }
+    check_same_tokens(arms_, out.arms);
+    for (size_t i = 0; i < arms_.size(); ++i) measure_balance(arms_[i], out.arms[i]);
+    return out;
+  }
+
+ private:
+  void timed_step(const CompareArm& arm, bool counts, ArmResult& result) {
+    snapshot_.restore();
+    Backend& backend = engine_.backend;
+    backend.synchronize();
+    backend.reset_peak_bytes();
+    engine_.comm.world.barrier();
+    const double start = wall_seconds();
+    const StepRecord record = step(arm);
+    backend.synchronize();
+    engine_.comm.world.barrier();
+    const double seconds = wall_seconds() - start;
+    if (!counts) return;
+    const std::vector<double> peaks =
+        gathered(static_cast<double>(backend.peak_bytes() - snapshot_.copy_bytes()));
+    result.peak_bytes = std::max(
+        result.peak_bytes, static_cast<int64_t>(*std::max_element(peaks.begin(), peaks.end())));
+    for (size_t i = 0; i < result.losses.size(); ++i) {
+      result.loss_drift =
+          std::max(result.loss_drift, std::abs(result.losses[i] - record.losses.at(i)));
+    }
+    result.step_seconds.push_back(seconds);
+    result.passes = record.passes;
+    result.losses = record.losses;
+    result.grad_norms = record.grad_norms;
+    result.predicted_balance = schedule::imbalance(record.work);
+  }
+
+  /// A round of its own: synchronizing around every transfer slows it down.
+  void measure_balance(const CompareArm& arm, ArmResult& result) {
+    snapshot_.restore();
+    engine_.comm.world.barrier();
+    meter_.start();
+    step(arm);
+    result.measured_balance = schedule::imbalance(gathered(meter_.stop()));
+  }
+
+  /// The log-prob passes and the updates of one training step, less rollout and reward.
+  StepRecord step(const CompareArm& arm) {
+    StepRecord record;
+    record.work.resize(static_cast<size_t>(engine_.topology.sizes().pool()));
+    const auto planner_of = [&](Pass pass) {
+      return recording(arm_planner(arm, pass), pass, record);
+    };
+    const KlCtrlConfig& kl_ctrl = arm.config.algorithm.kl_ctrl;
+    algo::KlController kl(kl_ctrl.type, kl_ctrl.kl_coef, kl_ctrl.target_kl, kl_ctrl.horizon);
+    PhaseTimer timer;
+    const std::optional<StepExperience> experience =
+        make_experience(engine_, snapshot_.weights(), snapshot_.reference(), arm.config, batch_, kl,
+                        timer, planner_of);
+    expects(experience.has_value(), kNoStop);
+    const LrSchedule lr =
+        lr_schedule(arm.config.actor_rollout_ref.actor.optim, inputs_.total_steps);
+    ScheduleStats of_update;  // recorded by the planner already
+    const auto updates =
+        update_pass(engine_, snapshot_.actor(), experience->experience, update_options(arm.config),
+                    planner_of(Pass::kActorUpdate), 0, lr.at(0), of_update);
+    for (const MiniBatchResult& update : updates) {
+      record.losses.push_back(update.loss);
+      record.grad_norms.push_back(update.grad_norm);
+    }
+    return record;
+  }
+
+  /// `inner`, with what it planned on record.
+  Planner recording(Planner inner, Pass pass, StepRecord& record) const {
+    return [this, inner = std::move(inner), pass, &record](std::span<const int64_t> lengths) {
+      schedule::Plan plan = inner(lengths);
+      const int64_t tp = engine_.topology.sizes().tp;
+      record.passes[pass_name(pass)].add(plan, lengths, tp);
+      const auto work = schedule::rank_costs(cost_, plan, lengths, tp);
+      for (size_t i = 0; i < work.size(); ++i) {
+        record.work[i] += work[i] * (pass == Pass::kActorUpdate ? kUpdateWork : 1);
+      }
+      return plan;
+    };
+  }
+
+  std::vector<double> gathered(double mine) const {
+    std::vector<double> values;
+    const std::span<const double, 1> one(&mine, 1);
+    for (const auto& bytes : engine_.comm.world.all_gather_bytes(std::as_bytes(one))) {
+      expects(bytes.size() == sizeof(double), "a rank sent another number of bytes");
+      std::memcpy(&values.emplace_back(), bytes.data(), sizeof(double));
+    }
+    return values;
+  }
+
+  const Engine& engine_;
+  BusyMeter& meter_;
+  std::span<const CompareArm> arms_;
+  const Inputs& inputs_;
+  schedule::CostModel cost_;
+  ActorSnapshot snapshot_;
+  std::vector<data::Trajectory> batch_;
+};
+
+}  // namespace
+
+ScheduleStats ArmResult::total() const {
+  ScheduleStats sum;
+  for (const auto& [name, stats] : passes) {
+    sum.tokens += stats.tokens;
+    sum.padded_tokens += stats.padded_tokens;
+    sum.micro_batches += stats.micro_batches;
+    if (stats.groups_by_cp.size() > sum.groups_by_cp.size()) {
+      sum.groups_by_cp.resize(stats.groups_by_cp.size());
+    }
+    for (size_t cp = 0; cp < stats.groups_by_cp.size(); ++cp) {
+      sum.groups_by_cp[cp] += stats.groups_by_cp[cp];
+    }
+  }
+  return sum;
+}
+
+double ArmResult::median_seconds() const {
+  expects(!step_seconds.empty(), "the median of no steps");
+  std::vector<double> sorted = step_seconds;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+Comparison compare_dcp(const Engine& engine, BusyMeter& meter, std::span<const CompareArm> arms,
+                       const Inputs& inputs, const CompareOptions& options) {
+  expects(!arms.empty() && options.steps >= 1 && options.warmup >= 0,
+          "a comparison needs arms and a timed step");
+  return Comparer(engine, meter, arms, inputs).run(options);
+}
+
+schedule::CostModel layer_cost(const model::ModelConfig& model) {
+  const auto d = static_cast<double>(model.hidden), h = static_cast<double>(model.head_dim);
+  const auto n = static_cast<double>(model.heads), k = static_cast<double>(model.kv_heads);
+  const double matrices = d * (n + 2 * k) * h + n * h * d + 3 * d * static_cast<double>(model.ffn);
+  // Two operations a parameter and token; two products of L^2 / 2 rows, N heads, H wide.
+  return {.linear = 2 * matrices, .quadratic = 2 * n * h};
+}
+
+void check_same_tokens(std::span<const CompareArm> arms, std::span<const ArmResult> results) {
+  for (size_t i = 1; i < results.size(); ++i) {
+    const ArmResult &a = results.front(), &b = results[i];
+    std::string passes;
+    std::map<std::string, ScheduleStats> all = a.passes;
+    all.insert(b.passes.begin(), b.passes.end());
+    for (const auto& [name, stats] : all) {
+      const auto tokens = [&name = name](const ArmResult& arm) {
+        const auto found = arm.passes.find(name);
+        return found == arm.passes.end() ? 0 : found->second.tokens;
+      };
+      if (tokens(a) == tokens(b)) continue;
+      passes += (passes.empty() ? "" : ", ") + name + " " + std::to_string(tokens(b)) + " in " +
+                b.name + " and " + std::to_string(tokens(a)) + " in " + a.name;
+    }
+    if (passes.empty()) continue;
+    const std::vector<std::string> settings = differing_settings(arms.front(), arms[i]);
+    expects(!settings.empty(), "the arms of a comparison processed other tokens: " + passes +
+                                   "; no setting of theirs differs");
+    std::string list;
+    for (const std::string& setting : settings) list += "\n  " + setting;
+    throw ConfigError("--compare-dcp: the arms did not process the same tokens (" + passes +
+                      "); settings that differ:" + list);
+  }
+}
+
+}  // namespace verlcpp::train

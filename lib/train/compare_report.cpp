@@ -1,0 +1,342 @@
+#include "train/compare_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "model/weights_io.h"
+#include "train/memory_plan.h"
+
+namespace verlcpp::train {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Below this a number is zero to a relative difference.
+constexpr double kFloor = 1e-9;
+
+double mean(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double smallest(const std::vector<double>& values) {
+  return *std::min_element(values.begin(), values.end());
+}
+
+double largest(const std::vector<double>& values) {
+  return *std::max_element(values.begin(), values.end());
+}
+
+double tokens_per_second(const ArmResult& arm) {
+  return static_cast<double>(arm.total().tokens) / arm.median_seconds();
+}
+
+DType run_dtype(const TrainConfig& config) {
+  return dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
+}
+
+struct Verdict {
+  bool equal_tokens = true, loss_within_tolerance = true;
+  bool nothing_learned = true;  // no arm had a gradient: equal losses say little
+  double tolerance = 0;
+};
+
+Verdict judge(const Comparison& comparison, const TrainConfig& config) {
+  Verdict verdict{.tolerance = loss_tolerance(run_dtype(config))};
+  for (const ArmResult& arm : comparison.arms) {
+    const ArmResult& reference = comparison.arms.front();
+    if (arm.total().tokens != reference.total().tokens) verdict.equal_tokens = false;
+    // Written so that a loss that is not a number fails.
+    if (!(difference(arm, reference).loss_abs <= verdict.tolerance)) {
+      verdict.loss_within_tolerance = false;
+    }
+    for (double norm : arm.grad_norms) verdict.nothing_learned &= norm == 0;
+  }
+  return verdict;
+}
+
+std::string samples_from(const TrainConfig& config) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  return rollout.name == "replay" ? rollout.replay_path.value_or("")
+                                  : "rollout of the initial weights";
+}
+
+std::string weights_from(const TrainConfig& config) {
+  const std::string& folder = config.actor_rollout_ref.model.path;
+  if (model::has_weights(folder)) return folder;
+  return fmt::format("random, seed {}", config.actor_rollout_ref.actor.megatron.seed);
+}
+
+std::string recompute_text(const TrainConfig& config) {
+  const config::Node& overrides =
+      config.actor_rollout_ref.actor.megatron.override_transformer_config;
+  const config::Node* node = overrides.is_map() ? overrides.find("recompute_granularity") : nullptr;
+  return node == nullptr || node->is_null() ? "none" : config::to_inline(*node);
+}
+
+int64_t batch_tokens(const Comparison& comparison) {
+  return std::accumulate(comparison.lengths.begin(), comparison.lengths.end(), int64_t{0});
+}
+
+ordered_json settings_json(const Comparison& comparison, std::span<const CompareArm> arms,
+                           const CompareOptions& options) {
+  const TrainConfig& config = arms.front().config;
+  const ActorConfig& actor = config.actor_rollout_ref.actor;
+  const parallel::AxisSizes sizes = batching_rule(config, Pass::kActorUpdate).sizes;
+  const int64_t limit = compare_limit(arms.front());
+  const auto [shortest, longest] =
+      std::minmax_element(comparison.lengths.begin(), comparison.lengths.end());
+  const std::optional<DcpSettings> dcp =
+      dcp_settings(arms.back().config.actor_rollout_ref.actor.megatron);
+  ordered_json out;
+  out["world"] = sizes.world;
+  out["tensor_model_parallel_size"] = sizes.tp;
+  out["pipeline_model_parallel_size"] = sizes.pp;
+  out["context_parallel_size"] = sizes.cp;
+  out["data_parallel_size"] = sizes.dp();
+  out["dpxcp_pool"] = sizes.pool();
+  out["limit_tokens_per_rank"] = limit;
+  out["static_pack_tokens"] = limit * sizes.cp;
+  out["min_dynamic_context_parallel_size"] = dcp ? dcp->min_cp : 1;
+  out["train_batch_size"] = config.data.train_batch_size;
+  out["n"] = config.actor_rollout_ref.rollout.n;
+  out["ppo_mini_batch_size"] = actor.ppo_mini_batch_size;
+  out["ppo_epochs"] = actor.ppo_epochs;
+  out["samples"] = comparison.lengths.size();
+  out["samples_from"] = samples_from(config);
+  out["batch_tokens"] = batch_tokens(comparison);
+  out["shortest_sample"] = *shortest;
+  out["longest_sample"] = *longest;
+  out["weights"] = weights_from(config);
+  out["reference_model"] = config.uses_reference();
+  out["optimizer"] = actor.optim.optimizer;
+  out["lr"] = actor.optim.lr;
+  out["recompute"] = recompute_text(config);
+  out["dtype"] = actor.megatron.dtype;
+  out["device"] = config.trainer.device;
+  out["steps"] = options.steps;
+  out["warmup"] = options.warmup;
+  return out;
+}
+
+ordered_json stats_json(const ScheduleStats& stats) {
+  ordered_json out;
+  out["real_tokens"] = stats.tokens;
+  out["padded_tokens"] = stats.padded_tokens;
+  out["micro_batches"] = stats.micro_batches;
+  out["groups_by_cp"] = ordered_json::object();
+  for (size_t cp = 0; cp < stats.groups_by_cp.size(); ++cp) {
+    if (stats.groups_by_cp[cp] > 0)
+      out["groups_by_cp"][std::to_string(cp)] = stats.groups_by_cp[cp];
+  }
+  return out;
+}
+
+ordered_json arm_json(const ArmResult& arm) {
+  ordered_json out;
+  out["name"] = arm.name;
+  out["step_seconds"] = arm.step_seconds;
+  out["median_seconds"] = arm.median_seconds();
+  out["min_seconds"] = smallest(arm.step_seconds);
+  out["max_seconds"] = largest(arm.step_seconds);
+  out.update(stats_json(arm.total()));
+  out["tokens_per_second"] = tokens_per_second(arm);
+  out["passes"] = ordered_json::object();
+  for (const auto& [name, stats] : arm.passes) out["passes"][name] = stats_json(stats);
+  out["loss"] = mean(arm.losses);
+  out["grad_norm"] = mean(arm.grad_norms);
+  out["mini_batch_losses"] = arm.losses;
+  out["mini_batch_grad_norms"] = arm.grad_norms;
+  out["loss_drift"] = arm.loss_drift;
+  out["predicted_balance"] = arm.predicted_balance;
+  out["measured_balance"] = arm.measured_balance;
+  out["peak_bytes"] = arm.peak_bytes;
+  return out;
+}
+
+std::string histogram(const ScheduleStats& stats) {
+  std::string text;
+  for (size_t cp = 0; cp < stats.groups_by_cp.size(); ++cp) {
+    if (stats.groups_by_cp[cp] == 0) continue;
+    text += fmt::format("{}{}x cp{}", text.empty() ? "" : ", ", stats.groups_by_cp[cp], cp);
+  }
+  return text;
+}
+
+std::vector<std::string> heading(const Comparison& comparison, std::span<const CompareArm> arms,
+                                 const CompareOptions& options) {
+  const ordered_json s = settings_json(comparison, arms, options);
+  const auto number = [&](const char* key) { return s[key].get<int64_t>(); };
+  return {
+      fmt::format("layout: {} ranks, TP {} x PP {} x CP {} x DP {}, DPxCP pool {}, {} on {}",
+                  number("world"), number("tensor_model_parallel_size"),
+                  number("pipeline_model_parallel_size"), number("context_parallel_size"),
+                  number("data_parallel_size"), number("dpxcp_pool"), s["dtype"].get<std::string>(),
+                  s["device"].get<std::string>()),
+      fmt::format("limit: {} tokens per rank; a static pack holds {} x CP {} = {}",
+                  number("limit_tokens_per_rank"), number("limit_tokens_per_rank"),
+                  number("context_parallel_size"), number("static_pack_tokens")),
+      fmt::format("samples: {} of {} to {} tokens, {} in all, from {}", number("samples"),
+                  number("shortest_sample"), number("longest_sample"), number("batch_tokens"),
+                  s["samples_from"].get<std::string>()),
+      fmt::format("step: log-prob passes of the actor{}, then {} mini-batches x {} epochs, {}, "
+                  "recompute {}",
+                  s["reference_model"].get<bool>() ? " and the reference" : "",
+                  number("train_batch_size") / number("ppo_mini_batch_size"), number("ppo_epochs"),
+                  s["optimizer"].get<std::string>(), s["recompute"].get<std::string>()),
+      "weights: " + s["weights"].get<std::string>(),
+      fmt::format("{} rounds after {} of warm-up, arms in turn, the same weights and optimizer "
+                  "state before each step",
+                  options.steps, options.warmup)};
+}
+
+/// Rows of the table: a label and a cell an arm.
+struct Row {
+  std::string label;
+  std::function<std::string(const ArmResult&)> cell;
+};
+
+std::vector<Row> rows(const ArmResult& reference) {
+  return {
+      {"step time, median",
+       [](const ArmResult& a) { return fmt::format("{:.4f} s", a.median_seconds()); }},
+      {"  smallest .. largest",
+       [](const ArmResult& a) {
+         return fmt::format("{:.4f} .. {:.4f}", smallest(a.step_seconds), largest(a.step_seconds));
+       }},
+      {"speed",
+       [&](const ArmResult& a) {
+         return fmt::format("{:.2f}x", difference(a, reference).speedup);
+       }},
+      {"real tokens", [](const ArmResult& a) { return std::to_string(a.total().tokens); }},
+      {"padded tokens", [](const ArmResult& a) { return std::to_string(a.total().padded_tokens); }},
+      {"real tokens / s",
+       [](const ArmResult& a) { return fmt::format("{:.0f}", tokens_per_second(a)); }},
+      {"micro-batches", [](const ArmResult& a) { return std::to_string(a.total().micro_batches); }},
+      {"CP groups", [](const ArmResult& a) { return histogram(a.total()); }},
+      {"balance, predicted",
+       [](const ArmResult& a) { return fmt::format("{:.3f}", a.predicted_balance); }},
+      {"balance, measured",
+       [](const ArmResult& a) { return fmt::format("{:.3f}", a.measured_balance); }},
+      {"peak memory of a rank", [](const ArmResult& a) { return human_bytes(a.peak_bytes); }},
+      {"loss", [](const ArmResult& a) { return fmt::format("{:.9g}", mean(a.losses)); }},
+      {"  difference",
+       [&](const ArmResult& a) {
+         return fmt::format("{:.1e}", difference(a, reference).loss_abs);
+       }},
+      {"gradient norm",
+       [](const ArmResult& a) { return fmt::format("{:.9g}", mean(a.grad_norms)); }},
+      {"  relative difference", [&](const ArmResult& a) {
+         return fmt::format("{:.1e}", difference(a, reference).grad_norm_rel);
+       }}};
+}
+
+std::string table(const Comparison& comparison) {
+  const ArmResult& reference = comparison.arms.front();
+  std::vector<std::vector<std::string>> lines = {{""}};
+  for (const ArmResult& arm : comparison.arms) lines.front().push_back(arm.name);
+  for (const Row& row : rows(reference)) {
+    auto& line = lines.emplace_back(1, row.label);
+    for (const ArmResult& arm : comparison.arms) line.push_back(row.cell(arm));
+  }
+  std::vector<size_t> width(lines.front().size(), 0);
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    text += fmt::format("{:<{}}", line[0], width[0]);
+    for (size_t i = 1; i < line.size(); ++i) text += fmt::format("  {:>{}}", line[i], width[i]);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string verdict_text(const Comparison& comparison, const TrainConfig& config) {
+  const Verdict verdict = judge(comparison, config);
+  std::string text = verdict.equal_tokens ? "equal tokens" : "UNEQUAL TOKENS";
+  text += fmt::format("; losses {} {:.0e} ({})",
+                      verdict.loss_within_tolerance ? "agree within" : "DIFFER BY MORE THAN",
+                      verdict.tolerance, config.actor_rollout_ref.actor.megatron.dtype);
+  if (verdict.nothing_learned) {
+    text += "\nno sample had an advantage: every gradient is zero, so equal losses say little";
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+ArmDifference difference(const ArmResult& arm, const ArmResult& reference) {
+  ArmDifference out;
+  expects(arm.losses.size() == reference.losses.size(), "arms of another number of mini-batches");
+  const auto worse = [](double so_far, double value) {
+    return std::isnan(value) || value > so_far ? value : so_far;
+  };
+  for (size_t i = 0; i < arm.losses.size(); ++i) {
+    const double loss = std::abs(arm.losses[i] - reference.losses[i]);
+    const double norm = std::abs(arm.grad_norms[i] - reference.grad_norms[i]);
+    out.loss_abs = worse(out.loss_abs, loss);
+    out.loss_rel = worse(out.loss_rel, loss / std::max(std::abs(reference.losses[i]), kFloor));
+    out.grad_norm_rel = worse(out.grad_norm_rel, norm / std::max(reference.grad_norms[i], kFloor));
+  }
+  out.speedup = reference.median_seconds() / arm.median_seconds();
+  return out;
+}
+
+double loss_tolerance(DType dtype) {
+  if (dtype == DType::kFloat64) return 1e-9;
+  return dtype == DType::kFloat32 ? 1e-5 : 5e-4;
+}
+
+std::string to_text(const Comparison& comparison, std::span<const CompareArm> arms,
+                    const CompareOptions& options) {
+  std::string text = "dynamic against static context parallelism\n";
+  for (const std::string& line : heading(comparison, arms, options)) text += line + "\n";
+  text += "\n" + table(comparison) + "\n";
+  text +=
+      "Tokens, micro-batches and groups are those of all passes of one step. Balance is the "
+      "busiest\n"
+      "rank's work over the mean: predicted from the lengths, measured as computing time of a "
+      "rank\n"
+      "outside of transfers and waits, in a round of its own. Loss and gradient norm are means "
+      "over\n"
+      "the mini-batches, differences the largest of them. Memory is without the comparison's own\n"
+      "copies.\n\n";
+  return text + verdict_text(comparison, arms.front().config);
+}
+
+std::string to_json(const Comparison& comparison, std::span<const CompareArm> arms,
+                    const CompareOptions& options) {
+  ordered_json out;
+  out["version"] = 1;
+  out["settings"] = settings_json(comparison, arms, options);
+  out["arms"] = ordered_json::array();
+  out["differences"] = ordered_json::array();
+  const ArmResult& reference = comparison.arms.front();
+  for (const ArmResult& arm : comparison.arms) {
+    out["arms"].push_back(arm_json(arm));
+    const ArmDifference d = difference(arm, reference);
+    ordered_json entry;
+    entry["arm"] = arm.name;
+    entry["against"] = reference.name;
+    entry["loss_abs"] = d.loss_abs;
+    entry["loss_rel"] = d.loss_rel;
+    entry["grad_norm_rel"] = d.grad_norm_rel;
+    entry["speedup"] = d.speedup;
+    out["differences"].push_back(entry);
+  }
+  const Verdict verdict = judge(comparison, arms.front().config);
+  out["verdict"]["equal_tokens"] = verdict.equal_tokens;
+  out["verdict"]["loss_tolerance"] = verdict.tolerance;
+  out["verdict"]["loss_within_tolerance"] = verdict.loss_within_tolerance;
+  out["verdict"]["all_gradients_zero"] = verdict.nothing_learned;
+  return out.dump(2);
+}
+
+}  // namespace verlcpp::train
