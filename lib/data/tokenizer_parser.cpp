@@ -96,6 +96,7 @@ class TokenizerParser {
 
   void check_pipeline() {
     model_ = get(root_, "model");
+    if (model_.is_null()) fail(std::string("model is missing") + kSupported);
     if (type_of(model_) != "BPE") refuse("model", type_of(model_));
     for (const char* key : {"byte_fallback", "ignore_merges"}) {
       if (is_true(model_, key, false)) refuse("model option", std::string(key) + ": true");

@@ -38,11 +38,15 @@ class Fields {
   bool contains(const std::string& key) const { return object_.contains(key); }
 
   int64_t positive(const std::string& key, std::optional<int64_t> absent = {}) const {
-    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+    return positive_up_to(std::numeric_limits<int32_t>::max(), "a positive integer", key, absent);
+  }
+
+  int64_t positive_up_to(int64_t max, const std::string& valid, const std::string& key,
+                         std::optional<int64_t> absent = {}) const {
     const Json* value = find(key);
     if (!value && absent) return *absent;
-    if (!value || !value->is_number_integer() || *value < 1 || *value > kMax) {
-      fail(key, "a positive integer");
+    if (!value || !value->is_number_integer() || *value < 1 || *value > max) {
+      fail(key, valid);
     }
     return value->get<int64_t>();
   }
@@ -212,7 +216,8 @@ ModelConfig parse_model_config(const std::string& json, const std::string& where
   config.vocab = fields.positive("vocab_size");
   config.hidden = fields.positive("hidden_size");
   config.ffn = fields.positive("intermediate_size");
-  config.layers = fields.positive("num_hidden_layers");
+  config.layers =
+      fields.positive_up_to(65536, "a positive integer of at most 65536", "num_hidden_layers");
   read_attention(fields, config);
   config.rms_norm_eps = fields.positive_number("rms_norm_eps", 1e-6);
   config.rope_theta = read_rope_theta(fields);

@@ -95,8 +95,9 @@ void check_policy_loss(const ActorConfig& actor, Findings& findings) {
                      "; must be one of token-mean, token-sum, seq-mean-token-sum, "
                      "seq-mean-token-mean, seq-mean-token-sum-norm");
   }
-  findings.require(actor.loss_scale_factor.value_or(1) > 0, key + "loss_scale_factor",
-                   "must be > 0 or null");
+  const double scale = actor.loss_scale_factor.value_or(1);
+  findings.require(std::isfinite(scale) && scale > 0, key + "loss_scale_factor",
+                   "must be finite and > 0, or null");
   findings.require(actor.clip_ratio > 0, key + "clip_ratio", "must be > 0");
   findings.require(actor.clip_ratio_low.value_or(1) > 0, key + "clip_ratio_low",
                    "must be > 0 or null");
@@ -116,6 +117,8 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
                    "optimizer " + optim.optimizer + " is not built; must be adam");
   findings.require(contains(styles, optim.lr_decay_style), key + "lr_decay_style",
                    "must be one of " + join(styles));
+  findings.require(optim.total_training_steps == -1 || optim.total_training_steps >= 1,
+                   key + "total_training_steps", "must be -1 (the run's) or a positive integer");
   const bool lr_ok = std::isfinite(optim.lr) && optim.lr >= 0;
   findings.require(lr_ok, key + "lr", "must be finite and >= 0");
   const auto below_lr = [&](double value, const std::string& name) {
@@ -141,6 +144,11 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
 
 void check_algorithm(const TrainConfig& config, Findings& findings) {
   const ActorConfig& actor = config.actor_rollout_ref.actor;
+  const auto discount = [&](double value, const std::string& key) {
+    findings.require(value >= 0 && value <= 1, key, "must be between 0 and 1");
+  };
+  discount(config.algorithm.gamma, "algorithm.gamma");
+  discount(config.algorithm.lam, "algorithm.lam");
   check_estimator(config.algorithm, actor.megatron.dynamic_context_parallel, findings);
   check_kl(config, findings);
   check_policy_loss(actor, findings);

@@ -135,6 +135,11 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
   findings.require(actor.rollout_n == n, "actor_rollout_ref.actor.rollout_n",
                    "must equal " + findings.about(n_key));
   if (!is_count(train) || !is_count(mini) || !is_count(n)) return;
+  if (train > kMaxCount / n) {
+    findings.add_text(findings.about("data.train_batch_size") + " x " + findings.about(n_key) +
+                      " = " + text(train * n) + " responses a step; must be at most " +
+                      text(kMaxCount));
+  }
   if (train < mini) {
     findings.add("data.train_batch_size",
                  "train_batch_size must be >= " + findings.about(mini_key));
@@ -163,6 +168,9 @@ void check_batches(const TrainConfig& config, Findings& findings) {
                    std::string(kValidCount) + " or null");
   findings.require(data.train_max_samples == -1 || data.train_max_samples >= 1,
                    "data.train_max_samples", "must be -1 (all) or a positive number of rows");
+  findings.require(!data.prompt_key.empty(), "data.prompt_key", "must name a column of the rows");
+  findings.require(!data.reward_fn_key.empty(), "data.reward_fn_key",
+                   "must name a column of the rows");
   check_step_sizes(config, findings);
 
   const size_t before = findings.problems().size();

@@ -78,6 +78,8 @@ void check_megatron_features(const Role& role, Findings& findings) {
           subject + " does not support virtual pipeline parallelism; must be null or 1");
   require(!switched_on(transformer_override(m, "fp8")), std::string(kOverride) + ".fp8",
           subject + " does not support FP8; must be null or False");
+  const config::Node& overrides = m.override_transformer_config;
+  require(overrides.is_map() || overrides.is_null(), kOverride, "must be a group of keys");
   check_router_replay(role, findings);
   if (const std::string problem = recompute_problem(m); !problem.empty() && role.name == "actor") {
     const size_t colon = problem.find(": ");
@@ -147,6 +149,9 @@ void check_features(const TrainConfig& config, Findings& findings) {
   findings.require(config.actor_rollout_ref.model.use_remove_padding,
                    "actor_rollout_ref.model.use_remove_padding",
                    subject + " requires use_remove_padding=True");
+  const config::Node& of_model = config.actor_rollout_ref.model.override_config;
+  findings.require(of_model.is_map() || of_model.is_null(),
+                   "actor_rollout_ref.model.override_config", "must be a group of keys");
   findings.require(!config.distillation.enabled, "distillation.enabled",
                    subject + " does not support distillation; must be False");
   findings.require(!config.critic.enable.value_or(false), "critic.enable",

@@ -148,7 +148,8 @@ TEST_CASE("missing and wrong values name file, key, value and what is valid") {
   for (const std::string key :
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "max_position_embeddings"}) {
-    CHECK(missing(key) == "config.json: " + key + " is missing; valid: a positive integer");
+    const std::string limit = key == "num_hidden_layers" ? " of at most 65536" : "";
+    CHECK(missing(key) == "config.json: " + key + " is missing; valid: a positive integer" + limit);
   }
   CHECK(refusal(R"({"hidden_size": 24.0})") ==
         "config.json: hidden_size: 24.0; valid: a positive integer");
