@@ -178,7 +178,7 @@ class Comparer {
     };
     const KlCtrlConfig& kl_ctrl = arm.config.algorithm.kl_ctrl;
     algo::KlController kl(kl_ctrl.type, kl_ctrl.kl_coef, kl_ctrl.target_kl, kl_ctrl.horizon);
-    PhaseTimer timer;
+    PhaseTimer timer(engine_.comm.status);
     const std::optional<StepExperience> experience =
         make_experience(engine_, snapshot_.weights(), snapshot_.reference(), arm.config, batch_, kl,
                         timer, planner_of);
@@ -186,9 +186,12 @@ class Comparer {
     const LrSchedule lr =
         lr_schedule(arm.config.actor_rollout_ref.actor.optim, inputs_.total_steps);
     ScheduleStats of_update;  // recorded by the planner already
-    const auto updates =
-        update_pass(engine_, snapshot_.actor(), experience->experience, update_options(arm.config),
-                    planner_of(Pass::kActorUpdate), 0, lr.at(0), of_update);
+    std::vector<MiniBatchResult> updates;
+    timer.time("update_actor", [&] {
+      updates = update_pass(engine_, snapshot_.actor(), experience->experience,
+                            update_options(arm.config), planner_of(Pass::kActorUpdate), 0, lr.at(0),
+                            of_update);
+    });
     for (const MiniBatchResult& update : updates) {
       record.losses.push_back(update.loss);
       record.grad_norms.push_back(update.grad_norm);
@@ -230,30 +233,6 @@ class Comparer {
 };
 
 }  // namespace
-
-ScheduleStats ArmResult::total() const {
-  ScheduleStats sum;
-  for (const auto& [name, stats] : passes) {
-    sum.tokens += stats.tokens;
-    sum.padded_tokens += stats.padded_tokens;
-    sum.micro_batches += stats.micro_batches;
-    if (stats.groups_by_cp.size() > sum.groups_by_cp.size()) {
-      sum.groups_by_cp.resize(stats.groups_by_cp.size());
-    }
-    for (size_t cp = 0; cp < stats.groups_by_cp.size(); ++cp) {
-      sum.groups_by_cp[cp] += stats.groups_by_cp[cp];
-    }
-  }
-  return sum;
-}
-
-double ArmResult::median_seconds() const {
-  expects(!step_seconds.empty(), "the median of no steps");
-  std::vector<double> sorted = step_seconds;
-  std::sort(sorted.begin(), sorted.end());
-  const size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
 
 Comparison compare_dcp(const Engine& engine, BusyMeter& meter, std::span<const CompareArm> arms,
                        const Inputs& inputs, const CompareOptions& options) {

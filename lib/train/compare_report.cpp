@@ -3,39 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/error.h"
 #include "model/weights_io.h"
-#include "train/memory_plan.h"
+#include "train/compare_table.h"
 
 namespace verlcpp::train {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// Below this a number is zero to a relative difference.
-constexpr double kFloor = 1e-9;
-
-double mean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-double smallest(const std::vector<double>& values) {
-  return *std::min_element(values.begin(), values.end());
-}
-
-double largest(const std::vector<double>& values) {
-  return *std::max_element(values.begin(), values.end());
-}
-
-double tokens_per_second(const ArmResult& arm) {
-  return static_cast<double>(arm.total().tokens) / arm.median_seconds();
-}
 
 DType run_dtype(const TrainConfig& config) {
   return dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
@@ -143,14 +120,14 @@ ordered_json arm_json(const ArmResult& arm) {
   out["name"] = arm.name;
   out["step_seconds"] = arm.step_seconds;
   out["median_seconds"] = arm.median_seconds();
-  out["min_seconds"] = smallest(arm.step_seconds);
-  out["max_seconds"] = largest(arm.step_seconds);
+  out["min_seconds"] = arm.min_seconds();
+  out["max_seconds"] = arm.max_seconds();
   out.update(stats_json(arm.total()));
-  out["tokens_per_second"] = tokens_per_second(arm);
+  out["tokens_per_second"] = arm.tokens_per_second();
   out["passes"] = ordered_json::object();
   for (const auto& [name, stats] : arm.passes) out["passes"][name] = stats_json(stats);
-  out["loss"] = mean(arm.losses);
-  out["grad_norm"] = mean(arm.grad_norms);
+  out["loss"] = arm.loss();
+  out["grad_norm"] = arm.grad_norm();
   out["mini_batch_losses"] = arm.losses;
   out["mini_batch_grad_norms"] = arm.grad_norms;
   out["loss_drift"] = arm.loss_drift;
@@ -158,15 +135,6 @@ ordered_json arm_json(const ArmResult& arm) {
   out["measured_balance"] = arm.measured_balance;
   out["peak_bytes"] = arm.peak_bytes;
   return out;
-}
-
-std::string histogram(const ScheduleStats& stats) {
-  std::string text;
-  for (size_t cp = 0; cp < stats.groups_by_cp.size(); ++cp) {
-    if (stats.groups_by_cp[cp] == 0) continue;
-    text += fmt::format("{}{}x cp{}", text.empty() ? "" : ", ", stats.groups_by_cp[cp], cp);
-  }
-  return text;
 }
 
 std::vector<std::string> heading(const Comparison& comparison, std::span<const CompareArm> arms,
@@ -196,68 +164,6 @@ std::vector<std::string> heading(const Comparison& comparison, std::span<const C
                   options.steps, options.warmup)};
 }
 
-/// Rows of the table: a label and a cell an arm.
-struct Row {
-  std::string label;
-  std::function<std::string(const ArmResult&)> cell;
-};
-
-std::vector<Row> rows(const ArmResult& reference) {
-  return {
-      {"step time, median",
-       [](const ArmResult& a) { return fmt::format("{:.4f} s", a.median_seconds()); }},
-      {"  smallest .. largest",
-       [](const ArmResult& a) {
-         return fmt::format("{:.4f} .. {:.4f}", smallest(a.step_seconds), largest(a.step_seconds));
-       }},
-      {"speed",
-       [&](const ArmResult& a) {
-         return fmt::format("{:.2f}x", difference(a, reference).speedup);
-       }},
-      {"real tokens", [](const ArmResult& a) { return std::to_string(a.total().tokens); }},
-      {"padded tokens", [](const ArmResult& a) { return std::to_string(a.total().padded_tokens); }},
-      {"real tokens / s",
-       [](const ArmResult& a) { return fmt::format("{:.0f}", tokens_per_second(a)); }},
-      {"micro-batches", [](const ArmResult& a) { return std::to_string(a.total().micro_batches); }},
-      {"CP groups", [](const ArmResult& a) { return histogram(a.total()); }},
-      {"balance, predicted",
-       [](const ArmResult& a) { return fmt::format("{:.3f}", a.predicted_balance); }},
-      {"balance, measured",
-       [](const ArmResult& a) { return fmt::format("{:.3f}", a.measured_balance); }},
-      {"peak memory of a rank", [](const ArmResult& a) { return human_bytes(a.peak_bytes); }},
-      {"loss", [](const ArmResult& a) { return fmt::format("{:.9g}", mean(a.losses)); }},
-      {"  difference",
-       [&](const ArmResult& a) {
-         return fmt::format("{:.1e}", difference(a, reference).loss_abs);
-       }},
-      {"gradient norm",
-       [](const ArmResult& a) { return fmt::format("{:.9g}", mean(a.grad_norms)); }},
-      {"  relative difference", [&](const ArmResult& a) {
-         return fmt::format("{:.1e}", difference(a, reference).grad_norm_rel);
-       }}};
-}
-
-std::string table(const Comparison& comparison) {
-  const ArmResult& reference = comparison.arms.front();
-  std::vector<std::vector<std::string>> lines = {{""}};
-  for (const ArmResult& arm : comparison.arms) lines.front().push_back(arm.name);
-  for (const Row& row : rows(reference)) {
-    auto& line = lines.emplace_back(1, row.label);
-    for (const ArmResult& arm : comparison.arms) line.push_back(row.cell(arm));
-  }
-  std::vector<size_t> width(lines.front().size(), 0);
-  for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
-  }
-  std::string text;
-  for (const auto& line : lines) {
-    text += fmt::format("{:<{}}", line[0], width[0]);
-    for (size_t i = 1; i < line.size(); ++i) text += fmt::format("  {:>{}}", line[i], width[i]);
-    text += '\n';
-  }
-  return text;
-}
-
 std::string verdict_text(const Comparison& comparison, const TrainConfig& config) {
   const Verdict verdict = judge(comparison, config);
   std::string text = verdict.equal_tokens ? "equal tokens" : "UNEQUAL TOKENS";
@@ -272,23 +178,6 @@ std::string verdict_text(const Comparison& comparison, const TrainConfig& config
 
 }  // namespace
 
-ArmDifference difference(const ArmResult& arm, const ArmResult& reference) {
-  ArmDifference out;
-  expects(arm.losses.size() == reference.losses.size(), "arms of another number of mini-batches");
-  const auto worse = [](double so_far, double value) {
-    return std::isnan(value) || value > so_far ? value : so_far;
-  };
-  for (size_t i = 0; i < arm.losses.size(); ++i) {
-    const double loss = std::abs(arm.losses[i] - reference.losses[i]);
-    const double norm = std::abs(arm.grad_norms[i] - reference.grad_norms[i]);
-    out.loss_abs = worse(out.loss_abs, loss);
-    out.loss_rel = worse(out.loss_rel, loss / std::max(std::abs(reference.losses[i]), kFloor));
-    out.grad_norm_rel = worse(out.grad_norm_rel, norm / std::max(reference.grad_norms[i], kFloor));
-  }
-  out.speedup = reference.median_seconds() / arm.median_seconds();
-  return out;
-}
-
 double loss_tolerance(DType dtype) {
   if (dtype == DType::kFloat64) return 1e-9;
   return dtype == DType::kFloat32 ? 1e-5 : 5e-4;
@@ -298,7 +187,7 @@ std::string to_text(const Comparison& comparison, std::span<const CompareArm> ar
                     const CompareOptions& options) {
   std::string text = "dynamic against static context parallelism\n";
   for (const std::string& line : heading(comparison, arms, options)) text += line + "\n";
-  text += "\n" + table(comparison) + "\n";
+  text += "\n" + compare_table(comparison) + "\n";
   text +=
       "Tokens, micro-batches and groups are those of all passes of one step. Balance is the "
       "busiest\n"

@@ -3,17 +3,10 @@
 #include <span>
 #include <string>
 
+#include "tensor/dtype.h"
 #include "train/compare_dcp.h"
 
 namespace verlcpp::train {
-
-/// How far an arm is from the first one; largest over the mini-batches. Relative differences are
-/// of at least 1e-9, so that a loss of zero does not divide.
-struct ArmDifference {
-  double loss_abs = 0, loss_rel = 0, grad_norm_rel = 0;
-  double speedup = 1;  // of the median step
-};
-ArmDifference difference(const ArmResult& arm, const ArmResult& reference);
 
 /// Largest absolute difference of losses that layouts may have: 1e-9 in float64, 1e-5 in float32,
 /// 5e-4 in 16-bit dtypes.

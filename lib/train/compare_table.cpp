@@ -1,0 +1,86 @@
+#include "train/compare_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "train/memory_plan.h"
+
+namespace verlcpp::train {
+namespace {
+
+std::string histogram(const ScheduleStats& stats) {
+  std::string text;
+  for (size_t cp = 0; cp < stats.groups_by_cp.size(); ++cp) {
+    if (stats.groups_by_cp[cp] == 0) continue;
+    text += fmt::format("{}{}x cp{}", text.empty() ? "" : ", ", stats.groups_by_cp[cp], cp);
+  }
+  return text;
+}
+
+/// Rows of the table: a label and a cell an arm.
+struct Row {
+  std::string label;
+  std::function<std::string(const ArmResult&)> cell;
+};
+
+std::vector<Row> rows(const ArmResult& reference) {
+  return {
+      {"step time, median",
+       [](const ArmResult& a) { return fmt::format("{:.4f} s", a.median_seconds()); }},
+      {"  smallest .. largest",
+       [](const ArmResult& a) {
+         return fmt::format("{:.4f} .. {:.4f}", a.min_seconds(), a.max_seconds());
+       }},
+      {"speed",
+       [&](const ArmResult& a) {
+         return fmt::format("{:.2f}x", difference(a, reference).speedup);
+       }},
+      {"real tokens", [](const ArmResult& a) { return std::to_string(a.total().tokens); }},
+      {"padded tokens", [](const ArmResult& a) { return std::to_string(a.total().padded_tokens); }},
+      {"real tokens / s",
+       [](const ArmResult& a) { return fmt::format("{:.0f}", a.tokens_per_second()); }},
+      {"micro-batches", [](const ArmResult& a) { return std::to_string(a.total().micro_batches); }},
+      {"CP groups", [](const ArmResult& a) { return histogram(a.total()); }},
+      {"balance, predicted",
+       [](const ArmResult& a) { return fmt::format("{:.3f}", a.predicted_balance); }},
+      {"balance, measured",
+       [](const ArmResult& a) { return fmt::format("{:.3f}", a.measured_balance); }},
+      {"peak memory of a rank", [](const ArmResult& a) { return human_bytes(a.peak_bytes); }},
+      {"loss", [](const ArmResult& a) { return fmt::format("{:.9g}", a.loss()); }},
+      {"  difference",
+       [&](const ArmResult& a) {
+         return fmt::format("{:.1e}", difference(a, reference).loss_abs);
+       }},
+      {"gradient norm", [](const ArmResult& a) { return fmt::format("{:.9g}", a.grad_norm()); }},
+      {"  relative difference", [&](const ArmResult& a) {
+         return fmt::format("{:.1e}", difference(a, reference).grad_norm_rel);
+       }}};
+}
+
+}  // namespace
+
+std::string compare_table(const Comparison& comparison) {
+  const ArmResult& reference = comparison.arms.front();
+  std::vector<std::vector<std::string>> lines = {{""}};
+  for (const ArmResult& arm : comparison.arms) lines.front().push_back(arm.name);
+  for (const Row& row : rows(reference)) {
+    auto& line = lines.emplace_back(1, row.label);
+    for (const ArmResult& arm : comparison.arms) line.push_back(row.cell(arm));
+  }
+  std::vector<size_t> width(lines.front().size(), 0);
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    text += fmt::format("{:<{}}", line[0], width[0]);
+    for (size_t i = 1; i < line.size(); ++i) text += fmt::format("  {:>{}}", line[i], width[i]);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "train/compare_result.h"
+
+namespace verlcpp::train {
+
+/// The measured quantities, one a line, and one column an arm: aligned text.
+std::string compare_table(const Comparison& comparison);
+
+}  // namespace verlcpp::train
