@@ -173,6 +173,28 @@ TEST_CASE("a limit on file sizes is named like a full disk") {
   CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
 }
 
+TEST_CASE("no checkpoint is published before its step's row is written") {
+  const TemporaryFolder folder;
+  expect_success(quickstart(folder.path(), 2, kMore));
+  const std::string file = folder.path() + "/logs/run.jsonl";
+  const std::string rows = file_text(file);
+  const uint64_t row = rows.size() - rows.find('\n');
+  // The metrics are made the largest file, with space for one more row and a half: step 3, not 4.
+  const std::string padding = ",\"padding\":\"" + std::string(4 << 20, 'x') + "\"}\n";
+  const size_t end = rows.find('\n') - 1;
+  std::ofstream(file) << rows.substr(0, end) + padding + rows.substr(end + 2);
+  Child limited(quickstart(folder.path(), 4, kMore), fs::file_size(file) + row * 3 / 2);
+  const Outcome outcome = limited.wait();
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == kMachineFailed);
+  CHECK_THAT(outcome.err, ContainsSubstring("metrics file " + file + ": cannot write the ") &&
+                              ContainsSubstring(" bytes of step 4: File too large"));
+  CHECK(metrics_lines(folder.path()).size() == 3);
+  CHECK(tracked_step(folder.path()) == 2);
+  CHECK(saved_steps(folder.path()) == std::vector<int>{2});
+  CHECK(strays(folder.path()).empty());
+}
+
 TEST_CASE("a file in a checkpoint's place is named and left alone") {
   const TemporaryFolder folder, whole;
   expect_success(quickstart(whole.path(), 4, kMore));
