@@ -24,19 +24,37 @@ namespace {
 constexpr int kMachineFailed = 3;
 const std::vector<std::string> kMore{"trainer.save_freq=2"};
 
+/// Mounts of this process's own: nothing is left on the machine, whatever happens here. Without
+/// privileges it takes a user namespace, in which the user keeps the same number.
+bool unshare_mounts() {
+  const auto same = [](unsigned id) {
+    return std::to_string(id) + " " + std::to_string(id) + " 1";
+  };
+  const std::string user = same(::getuid()), group = same(::getgid());
+  if (::unshare(CLONE_NEWNS) != 0) {
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << user;
+    std::ofstream("/proc/self/gid_map") << group;
+  }
+  return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
 /// A file system of its own in memory, of a size that can be changed. `why` says why there is none:
 /// mounting needs privileges, or user namespaces.
 class SmallDisk {
  public:
   explicit SmallDisk(const std::string& folder, const std::string& size) : folder_(folder) {
     fs::create_directories(folder_);
-    // In a namespace of this process: nothing is left on the machine, whatever happens here.
-    static const bool separate =
-        (::unshare(CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
-        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    static const bool separate = unshare_mounts();
     mounted_ =
         separate && ::mount("none", folder_.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
-    if (!mounted_) why = std::strerror(errno);
+    // A namespace that does not know the user takes no files.
+    const std::string probe = folder_ + "/probe";
+    usable_ = mounted_ && std::ofstream(probe).good();
+    if (!usable_) why = std::strerror(errno);
+    std::error_code ignored;
+    fs::remove(probe, ignored);
   }
   ~SmallDisk() {
     if (mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
@@ -51,12 +69,12 @@ class SmallDisk {
     REQUIRE(::statvfs(folder_.c_str(), &now) == 0);
     return (now.f_blocks - now.f_bfree) * now.f_frsize;
   }
-  explicit operator bool() const { return mounted_; }
+  explicit operator bool() const { return usable_; }
   std::string why;
 
  private:
   std::string folder_;
-  bool mounted_ = false;
+  bool mounted_ = false, usable_ = false;
 };
 
 Outcome expect_machine_failure(const std::vector<std::string>& arguments) {
