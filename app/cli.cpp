@@ -54,11 +54,15 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                               "print the schedule of the lengths in this JSON array and stop");
   auto* multirun = cli.add_flag("-m,--multirun", options.multirun, "sweep over lists of values");
   auto* compare = define_comparison(cli, options);
+  auto* selftest = cli.add_flag("--selftest-layout", options.selftest_layout,
+                                "run one update of this configuration and model under many layouts "
+                                "on a few samples, print how far apart they are, and stop");
   cli.add_option("--format", format, "of --plan and --compare-dcp: text or json")
       ->check(CLI::IsMember({"text", "json"}));
   plan->excludes(print)->excludes(dry);
   dry->excludes(print);
   compare->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun);
+  selftest->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun)->excludes(compare);
   cli.add_flag("--version", version, "print the version and stop");
   cli.add_option("overrides", options.overrides, "overrides, in order; the last one wins");
   cli.allow_extras();

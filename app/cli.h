@@ -17,6 +17,7 @@ struct Options {
   bool print_config = false;  // --cfg job
   bool resolve = false;
   bool dry_run = false;
+  bool selftest_layout = false;
   std::string plan_file;
   bool compare_dcp = false;
   int64_t compare_steps = 5, compare_warmup = 1;

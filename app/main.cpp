@@ -9,6 +9,7 @@
 #include "app/compare.h"
 #include "app/failure.h"
 #include "app/launch.h"
+#include "app/selftest.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "config/compose.h"
@@ -57,11 +58,21 @@ int compare(const Options& options, const config::Node& tree) {
   return 0;
 }
 
+/// Returns 1 when layouts differ, which is a bug of ours.
+int selftest(const config::Node& tree) {
+  const train::SelftestReport report = run_selftest(tree);
+  print(train::to_text(report));
+  if (report.all_agree()) return 0;
+  log::error("--selftest-layout: layouts differ; please report it with the table above");
+  return 1;
+}
+
 int run_job(const Options& options, config::Node& tree, Clock::time_point start) {
   const train::TrainConfig config = train::bind_train_config(tree);
   for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
   log::info(train::kChecksPassed);
   if (options.compare_dcp) return compare(options, tree);
+  if (options.selftest_layout) return selftest(tree);
   for (const std::string& line : train::banner(config, tree)) log::info(line);
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   if (!options.dry_run) return run_training(config, tree, start);
@@ -74,7 +85,7 @@ int run(const Options& options, Clock::time_point start) {
     throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
   }
   const bool trains = !options.print_config && !options.dry_run && !options.compare_dcp &&
-                      options.plan_file.empty();
+                      !options.selftest_layout && options.plan_file.empty();
   if (trains) catch_stop_signals();
   const config::Composed composed = config::compose({.search_path = search_path(options),
                                                      .config_name = options.config_name,

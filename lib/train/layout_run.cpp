@@ -87,9 +87,12 @@ class RankRun {
   }
 
  private:
+  /// On rank 0, whose result counts; all of them on every rank would fill the memory.
   GlobalTensors whole(const model::ParameterBuffer& buffer) const {
-    return model::gather_hf_tensors(engine_.backend, engine_.comm.world, buffer,
-                                    layout_.share(engine_.pool_rank()));
+    auto tensors = model::gather_hf_tensors(engine_.backend, engine_.comm.world, buffer,
+                                            layout_.share(engine_.pool_rank()));
+    if (engine_.topology.rank() != 0) tensors.clear();
+    return tensors;
   }
 
   /// A planner that first keeps the gradient which the mini-batch before has left behind.

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/trajectory.h"
+#include "model/parameters.h"
+#include "tensor/backend.h"
+#include "train/inputs.h"
+
+namespace verlcpp::train {
+
+using MakeBackend = std::function<std::unique_ptr<Backend>(int rank)>;
+
+/// A few short samples of the user's own: whole groups, prompt-major.
+struct SelftestSamples {
+  std::vector<data::Trajectory> batch;
+  int64_t prompts = 0, n = 0;  // groups, rows of each
+  std::string about;           // where they come from and what was changed, for people
+};
+
+/// At most four groups of four: those of the first recorded step (rollout.name=replay), else a
+/// rollout of the initial weights on the first step's prompts, on one rank, scored by the data
+/// source's rule. Prompts keep their last 64 tokens, responses their first 32 (generated) or 64.
+/// What would leave nothing to compare is changed: responses of one length are cut to several, and
+/// rewards are drawn where every group has equal ones.
+SelftestSamples selftest_samples(const TrainConfig& config, const Inputs& inputs,
+                                 const MakeBackend& make_backend);
+
+/// The initial weights of the run: those of the folder, else random ones.
+void load_selftest_weights(Backend& backend, const TrainConfig& config, const Inputs& inputs,
+                           const model::ParameterBuffer& weights);
+
+/// If all responses have one length L > 1, response i keeps its first L - L (i mod 4) / 4 tokens.
+/// True when something was cut.
+bool vary_lengths(std::vector<data::Trajectory>& batch);
+/// Draws rewards in (0, 1) if no group has two different ones. True when it did.
+bool vary_rewards(std::vector<data::Trajectory>& batch);
+
+}  // namespace verlcpp::train
