@@ -44,9 +44,18 @@ Child::Child(const std::vector<std::string>& arguments, std::optional<uint64_t> 
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   const std::string out = folder_.path() + "/out", err = folder_.path() + "/err";
+  // A signal between fork and exec is the program's, not for the handlers of the test runner.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);
   pid_ = ::fork();
+  if (pid_ == 0) {
+    for (const int number : {SIGTERM, SIGINT}) ::signal(number, SIG_DFL);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    become(pointers.data(), out.c_str(), err.c_str(), file_limit);
+  }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid_ < 0) throw std::runtime_error("fork failed");
-  if (pid_ == 0) become(pointers.data(), out.c_str(), err.c_str(), file_limit);
 }
 
 Child::~Child() {

@@ -56,7 +56,7 @@ TEST_CASE("killed at fifty random moments, the same command reaches the uninterr
   const TemporaryFolder whole, parts;
   const auto start = std::chrono::steady_clock::now();
   expect_success(durable_run(whole.path()));
-  const std::chrono::duration<double> one_run = std::chrono::steady_clock::now() - start;
+  std::chrono::duration<double> one_run = std::chrono::steady_clock::now() - start;
   check_same_end(whole.path(), whole.path());
 
   const unsigned seed = number_from("VERLCPP_KILL_SEED", std::random_device{}());
@@ -82,6 +82,7 @@ TEST_CASE("killed at fifty random moments, the same command reaches the uninterr
     REQUIRE(outcome.code == 0);  // it was faster than the kill: that one counts for nothing
     check_same_end(parts.path(), whole.path());
     ++ends;
+    one_run *= 0.9;  // the first one was slow: most kills should meet a run
     for (const auto& entry : fs::directory_iterator(parts.path())) fs::remove_all(entry.path());
   }
   const Outcome last = expect_success(durable_run(parts.path()));
