@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "base/error.h"
@@ -231,7 +232,9 @@ SelftestReport selftest_layout(const config::Node& resolved_tree, const Selftest
                         .rows = {},
                         .skipped = {},
                         .tolerance = c.tolerance.relative};
+  const auto start = std::chrono::steady_clock::now();
   const LayoutResult want = run_case(c, one_rank, options);
+  const bool slow = std::chrono::steady_clock::now() - start > std::chrono::seconds(1);
   expect_finite(want);
   for (const SelftestLayout& layout :
        selftest_layouts(c.tree, c.inputs.model, longest_sample(c), report.skipped)) {
@@ -241,16 +244,22 @@ SelftestReport selftest_layout(const config::Node& resolved_tree, const Selftest
                                ", this machine has " + human_bytes(options.memory_bytes));
       continue;
     }
+    if (slow) log::info("self-test: " + layout.name);
     report.rows.push_back({.name = layout.name,
                            .overrides = layout.overrides,
                            .ranks = layout.config.world_size(),
                            .micro_batches = micro_batches(c, layout.config),
                            .difference = compare(c, run_case(c, layout.config, options), want)});
   }
+  if (report.rows.empty()) {
+    throw DeviceError("the machine: --selftest-layout: no layout but the reference fits into " +
+                      human_bytes(options.memory_bytes));
+  }
   return report;
 }
 
 std::string to_text(const SelftestReport& report) {
+  expects(!report.rows.empty(), "a self-test compares at least one layout");
   std::string text;
   for (const std::string& line : report.about) text += line + "\n";
   size_t width = 6, largest = 0, differing = 0;
@@ -272,7 +281,6 @@ std::string to_text(const SelftestReport& report) {
                     d.gradients, d.weights, good ? "agrees" : "DIFFERS", overrides);
   }
   for (const std::string& skipped : report.skipped) text += "not run: " + skipped + "\n";
-  if (report.rows.empty()) return text + "no layout fits\n";
   const std::string where = fmt::format("largest difference {:.1e} (layout {}, {})",
                                         report.rows[largest].difference.largest(), largest + 1,
                                         report.rows[largest].name);

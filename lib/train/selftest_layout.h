@@ -55,8 +55,8 @@ struct SelftestReport {
 };
 
 /// Runs one update of the user's configuration on a few samples under every layout. Expects a tree
-/// that validate() has passed; nothing is written. DeviceError when not even one rank fits into the
-/// memory; DataError when the reference's own numbers are not finite.
+/// that validate() has passed; nothing is written. DeviceError when the memory does not hold one
+/// rank, or no layout besides; DataError when the reference's own numbers are not finite.
 SelftestReport selftest_layout(const config::Node& resolved_tree, const SelftestOptions& options);
 
 /// The table, and a last line "N layouts agree, ..." or one that asks for a report.
