@@ -62,7 +62,7 @@ std::string run_comparison(const CompareRequest& request, const config::Node& tr
   const std::vector<train::CompareArm> arms = train::compare_arms(tree);
   if (!request.json_file.empty()) check_writable(request.json_file);
   const train::TrainConfig& config = arms.front().config;
-  const train::Inputs inputs = train::load_inputs(config);
+  const train::Inputs inputs = train::load_inputs(config, arms.front().tree);
   if (inputs.recorded) train::check_same_samples(arms, inputs.recorded->step(0));
   train::Comparison comparison;  // written by rank 0 alone
   parallel::run_thread_ranks(

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/failure.h"
@@ -14,8 +15,11 @@
 #include "cpu/cpu_backend.h"
 #include "cuda/runtime.h"
 #include "parallel/thread_ranks.h"
+#include "train/checkpoint_lock.h"
 #include "train/recompute.h"
+#include "train/stop_notice.h"
 #include "train/trainer.h"
+#include "train/validate_findings.h"
 
 namespace verlcpp::app {
 
@@ -40,7 +44,9 @@ namespace {
 
 constexpr int kStoppedBySignal = 75;  // a batch system may requeue
 
-std::atomic<bool> stop_requested{false};  // a signal handler can reach nothing else
+// A signal handler can reach nothing else.
+std::atomic<bool> stop_requested{false};
+std::atomic<int> stop_signal{0};  // the one that asked for it
 
 /// One rank's part of the run, on its thread. False when it was stopped.
 bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
@@ -55,13 +61,13 @@ bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
       train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
   if (comm.world_stop.here()) return false;  // before the weights are read
   comm.status.enter("weights");
-  train::Trainer trainer(engine, config, inputs, report, stop_requested);
+  train::Trainer trainer(engine, config, inputs, report, stop_signal);
   return !comm.world_stop.here() && trainer.run();
 }
 
 /// A stop before the ranks began: there is nothing to save.
 int stopped_at_start() {
-  log::info("stopped by a signal before training began");
+  log::info("stopped by " + train::signal_name(stop_signal) + " before training began");
   return kStoppedBySignal;
 }
 
@@ -70,7 +76,10 @@ int stopped_at_start() {
 // SA_RESTART: writes to a pipe under way are not to fail for it.
 void catch_stop_signals() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { stop_requested.store(true); };
+  action.sa_handler = [](int signal) {
+    stop_signal.store(signal);
+    stop_requested.store(true);
+  };
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
@@ -82,8 +91,13 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
                  std::chrono::steady_clock::time_point start) {
   expect_one_process();
   if (stop_requested.load()) return stopped_at_start();
+  std::optional<train::CheckpointLock> lock;  // before anything is read: that may take long
+  if (config.trainer.save_freq > 0) {
+    const train::Findings findings(tree);
+    lock.emplace(config.trainer.default_local_dir, findings.about("trainer.default_local_dir"));
+  }
   train::Report report(config, tree, start);
-  const train::Inputs inputs = train::load_inputs(config);
+  const train::Inputs inputs = train::load_inputs(config, tree);
   report.phase("inputs");
   if (stop_requested.load()) return stopped_at_start();
   bool stopped = false;  // written by rank 0 alone
@@ -97,7 +111,7 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
       {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),
        .give_up = end_process,
        .stop = &stop_requested});
-  report.finish(stopped);
+  report.finish(stopped ? train::signal_name(stop_signal) : "");
   return stopped ? kStoppedBySignal : 0;
 }
 

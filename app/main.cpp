@@ -76,7 +76,7 @@ int run_job(const Options& options, config::Node& tree, Clock::time_point start)
   for (const std::string& line : train::banner(config, tree)) log::info(line);
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   if (!options.dry_run) return run_training(config, tree, start);
-  print(train::dry_run_report(config, train::load_inputs(config)));
+  print(train::dry_run_report(config, train::load_inputs(config, tree)));
   return 0;
 }
 

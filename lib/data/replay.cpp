@@ -17,6 +17,8 @@ using Json = nlohmann::json;
 
 constexpr int kShownProblems = 20;
 constexpr size_t kShownValue = 60;
+// A log-probability is at most 0; the rounding of what recorded it may end just above.
+constexpr double kLogProbRounding = 1e-3;
 
 template <class Count>
 std::string counted(Count count, const std::string& one, const std::string& many) {
@@ -144,8 +146,10 @@ class RowReader {
     if (list == nullptr) return;
     for (size_t i = 0; i < out.response_ids.size(); ++i) {
       const std::string name = "rollout_log_probs[" + std::to_string(i) + "]";
+      const std::string valid = "a finite number of at most 0";
       const size_t before = problems.size();
-      out.rollout_log_probs.push_back(number(name, (*list)[i], "a finite number"));
+      out.rollout_log_probs.push_back(number(name, (*list)[i], valid));
+      if (out.rollout_log_probs.back() > kLogProbRounding) bad(name, (*list)[i], valid);
       if (problems.size() > before) return;
     }
   }

@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "data/text_file.h"
 #include "model/synced_file.h"
 
@@ -60,7 +59,8 @@ void check_pieces(const SafetensorsReader& reader, const std::string& suffix,
   if (!complaints.empty()) throw DataError(reader.path() + ": " + join(complaints, "; "));
 }
 
-void warn_of_unexpected(const SafetensorsReader& reader, const ParameterLayout& layout) {
+/// "" when the model uses all of the tensors.
+std::string unused_tensors(const SafetensorsReader& reader, const ParameterLayout& layout) {
   std::set<std::string> expected;
   for (const ParamSpec& spec : layout.specs()) {
     for (const HfPiece& piece : spec.pieces) expected.insert(piece.hf_name);
@@ -69,8 +69,8 @@ void warn_of_unexpected(const SafetensorsReader& reader, const ParameterLayout& 
   for (const std::string& name : reader.names()) {
     if (!expected.contains(name)) unexpected.push_back(name);
   }
-  if (unexpected.empty()) return;
-  log::warning(reader.path() + ": tensors not used by this model: " + join(unexpected, ", "));
+  if (unexpected.empty()) return "";
+  return reader.path() + ": tensors not used by this model: " + join(unexpected, ", ");
 }
 
 /// The config with the dtype that was written, under the key or keys the source uses.
@@ -146,11 +146,12 @@ bool has_weights(const std::string& folder) {
          fs::is_regular_file(fs::path(folder) / "model.safetensors.index.json");
 }
 
-void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights,
-                     const std::function<void()>& each_tensor) {
+std::string load_hf_weights(Backend& backend, const std::string& folder,
+                            const ParameterBuffer& weights,
+                            const std::function<void()>& each_tensor) {
   const SafetensorsReader reader(folder);
   load_hf_tensors(backend, reader, "", weights, each_tensor);
-  warn_of_unexpected(reader, weights.layout());
+  return unused_tensors(reader, weights.layout());
 }
 
 std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,

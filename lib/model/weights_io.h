@@ -85,10 +85,12 @@ class SafetensorsWriter {
 bool has_weights(const std::string& folder);
 
 /// Loads a Hugging Face folder's weights into the flat buffer, converting F64, F32, BF16, F16.
-/// DataError lists missing tensors and wrong shapes; unexpected tensors are named in one warning.
-/// `each_tensor`, if any, is called before each tensor: a sign of life.
-void load_hf_weights(Backend& backend, const std::string& folder, const ParameterBuffer& weights,
-                     const std::function<void()>& each_tensor = {});
+/// DataError lists missing tensors and wrong shapes. Returns a warning that names the tensors the
+/// model does not use, "" for none: one rank of a run is to say it. `each_tensor`, if any, is
+/// called before each tensor: a sign of life.
+std::string load_hf_weights(Backend& backend, const std::string& folder,
+                            const ParameterBuffer& weights,
+                            const std::function<void()>& each_tensor = {});
 
 /// Fills a flat buffer, or the range of it that is held, from tensors named HF name + `suffix`.
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,

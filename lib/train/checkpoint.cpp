@@ -1,7 +1,6 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "model/synced_file.h"
+#include "model/weights_io.h"
 #include "train/digest.h"
 
 namespace verlcpp::train {
@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kPrefix = "global_step_";
-constexpr const char* kProbe = ".write_test";
 
 /// N of "global_step_N", or nothing.
 std::optional<int64_t> step_of(const std::string& name) {
@@ -33,9 +32,9 @@ std::optional<int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// Of a save that did not end: a folder aside, one being removed, a tracker or a probe.
+/// Of a save that did not end: a folder aside, one being removed, a tracker.
 bool is_leftover(const std::string& name) {
-  if (name == std::string(kTracker) + ".tmp" || name == kProbe) return true;
+  if (name == std::string(kTracker) + ".tmp") return true;
   return name.starts_with(std::string(".") + kPrefix) &&
          (name.ends_with(".tmp") || name.ends_with(".old"));
 }
@@ -78,6 +77,22 @@ std::string find_by_path(const std::optional<std::string>& path) {
   return folder.string();
 }
 
+/// A checkpoint of another program; the user can still start from its weights, which verl keeps in
+/// actor/model/huggingface, or, in its older layout, in actor/huggingface.
+[[noreturn]] void throw_foreign(const fs::path& folder, const std::string& why) {
+  std::string weights;
+  for (const char* name : {"actor/model/huggingface", "actor/huggingface"}) {
+    const std::string path = (folder / name).string();
+    if (weights.empty() && model::has_weights(path)) weights = path;
+  }
+  throw DataError("checkpoint " + folder.string() + " was not saved by this program (" + why +
+                  "), so a run cannot go on from it; to start from its weights set " +
+                  (weights.empty() ? "actor_rollout_ref.model.path to a Hugging Face export of them"
+                                   : "actor_rollout_ref.model.path=" + weights) +
+                  ", trainer.resume_mode=disable and trainer.default_local_dir to a folder of the "
+                  "new run's own");
+}
+
 }  // namespace
 
 std::optional<int64_t> step_of_folder(const std::string& path) {
@@ -110,19 +125,6 @@ std::vector<std::string> CheckpointFolder::remove_leftovers() const {
     throw DeviceError("checkpoint folder " + root_ + " cannot be cleaned: " + e.what());
   }
   return removed;
-}
-
-void CheckpointFolder::check_writable() const {
-  std::error_code failed;
-  fs::create_directories(root_, failed);
-  const fs::path probe = fs::path(root_) / kProbe;
-  const bool good = !failed && std::ofstream(probe).put('x').flush().good();
-  const int reason = errno;
-  std::error_code ignored;
-  fs::remove(probe, ignored);
-  if (good) return;
-  throw DeviceError("trainer.default_local_dir=" + root_ + " cannot be written: " +
-                    (failed ? failed.message() : std::string(std::strerror(reason))));
 }
 
 std::optional<int64_t> CheckpointFolder::tracked() const {
@@ -242,12 +244,15 @@ CheckpointState read_state(const std::string& folder) {
 }
 
 CheckpointState read_checkpoint(const std::string& folder, const std::function<void()>& beat) {
+  const fs::path root(folder);
+  if (!fs::exists(root / kManifest) && !fs::exists(root / kStateFile)) {
+    throw_foreign(root, std::string("it has no ") + kManifest);
+  }
   const nlohmann::json manifest = read_object(folder, kManifest);
   if (manifest.value("schema_version", nlohmann::json()) != 2 ||
       !manifest.value("sha256", nlohmann::json()).is_object()) {
-    throw DataError("checkpoint " + folder + ": " + kManifest +
-                    " is not one of ours (schema_version 2 with sha256); start from its weights "
-                    "with actor_rollout_ref.model.path");
+    throw_foreign(root,
+                  std::string("its ") + kManifest + " is not of schema_version 2 with sha256");
   }
   for (const auto& [name, digest] : manifest["sha256"].items()) {
     const std::string path = (fs::path(folder) / name).string();

@@ -43,9 +43,6 @@ class CheckpointFolder {
   /// Removes what an interrupted save left behind; returns the removed names.
   std::vector<std::string> remove_leftovers() const;
 
-  /// DeviceError unless the folder can be made and written, so that it is known before training.
-  void check_writable() const;
-
   /// Folder to resume from by trainer.resume_mode, or nothing to start from scratch. auto: the one
   /// the tracker names; where that one is gone, the newest complete one before it, with a warning.
   /// Throws ConfigError naming the key for a missing or misnamed resume_from_path, DataError for a

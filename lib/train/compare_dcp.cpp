@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "model/weights_io.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
@@ -33,7 +34,8 @@ class ActorSnapshot {
         optimizer_(engine, layout_, dtype_, optimizer_options(config.actor_rollout_ref.actor)) {
     const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
     if (model::has_weights(inputs.model_folder)) {
-      model::load_hf_weights(backend_, inputs.model_folder, weights_);
+      const std::string warning = model::load_hf_weights(backend_, inputs.model_folder, weights_);
+      if (engine.topology.rank() == 0 && !warning.empty()) log::warning(warning);
     } else {
       model::initialize(backend_, weights_, static_cast<uint64_t>(seed));
     }

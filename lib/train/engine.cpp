@@ -1,5 +1,7 @@
 #include "train/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -145,8 +147,8 @@ void check_uniform_temperature(const schedule::Plan& plan,
         throw DataError(
             "actor_rollout_ref.model.use_fused_kernels=True requires a uniform "
             "temperature in each micro-batch, but uid " +
-            first->uid + " has " + std::to_string(first->temperature) + " and uid " + t.uid +
-            " has " + std::to_string(t.temperature) +
+            fmt::format("{} has {} and uid {} has {}", first->uid, first->temperature, t.uid,
+                        t.temperature) +
             "; record with one temperature or set use_fused_kernels=False");
       }
     }

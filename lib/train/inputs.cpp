@@ -210,7 +210,7 @@ std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
                   n, limit));
 }
 
-Inputs load_inputs(const TrainConfig& config) {
+Inputs load_inputs(const TrainConfig& config, const config::Node& tree) {
   Inputs inputs;
   inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
@@ -220,7 +220,7 @@ Inputs load_inputs(const TrainConfig& config) {
   } else {
     load_prompts(config, inputs);
   }
-  lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps);  // refuses a bad warm-up
+  check_warmup(config.actor_rollout_ref.actor.optim, inputs.total_steps, tree);
   return inputs;
 }
 

@@ -27,7 +27,8 @@ struct Inputs {
 };
 
 /// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded.
-Inputs load_inputs(const TrainConfig& config);
+/// `tree` is the one `config` was bound from: it knows the origins of values.
+Inputs load_inputs(const TrainConfig& config, const config::Node& tree);
 
 /// verl's data.truncation of a prompt to `limit` tokens: left keeps the end, right the beginning,
 /// middle both halves; error throws DataError.

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "model/synced_file.h"
+#include "train/made_folders.h"
 
 namespace verlcpp::train {
 namespace {
@@ -42,6 +43,14 @@ struct OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
   const int fd;
 };
+
+MadeFolders make_folder(const std::string& path) {
+  std::error_code failed;
+  MadeFolders made(std::filesystem::path(path).parent_path(), failed);
+  if (!failed) return made;
+  made.remove_empty();
+  throw DeviceError("metrics file " + path + ": cannot create its folder: " + failed.message());
+}
 
 /// The step of a complete row, or -1.
 int64_t step_of(const std::string& line) {
@@ -135,24 +144,30 @@ MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
 }
 
 void MetricsFile::check() const {
-  std::error_code failed;
-  const auto parent = std::filesystem::path(path_).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, failed);
-  if (failed) {
-    throw DeviceError("metrics file " + path_ + ": cannot create its folder: " + failed.message());
-  }
   const bool exists = std::filesystem::exists(path_);
   if (exists && !std::filesystem::is_regular_file(path_)) {
     throw DataError("metrics file " + path_ + " is not a regular file");
   }
-  if (exists) scan(0);
-  errno = 0;
-  if (std::ofstream(path_, std::ios::binary | std::ios::app)) return;
-  throw DeviceError("metrics file " + path_ + ": cannot write: " + std::strerror(errno));
+  if (exists) {
+    scan(0);
+    const OpenFile writable(path_);
+    return;
+  }
+  const MadeFolders made = make_folder(path_);
+  try {
+    const OpenFile writable(path_);
+  } catch (const DeviceError&) {
+    made.remove_empty();
+    throw;
+  }
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+  made.remove_empty();
 }
 
 std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
   check();
+  make_folder(path_);
   const Scan found = scan(done_steps);
   std::vector<std::string> messages;
   if (found.last_step < done_steps) {

@@ -38,7 +38,7 @@ class MetricsFile {
  public:
   explicit MetricsFile(std::string path) : path_(std::move(path)) {}
   /// DataError for a file that holds anything but metrics rows and a torn last line, DeviceError
-  /// for one that cannot be written. Changes nothing but that its folder exists afterwards.
+  /// for one that cannot be written. Changes nothing.
   void check() const;
   /// For a run that continues after `done_steps`: cuts rows of later steps and a torn last line;
   /// returns what was cut, and which rows are missing, as messages.

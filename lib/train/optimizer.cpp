@@ -1,9 +1,12 @@
 #include "train/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
 #include "base/error.h"
+#include "train/validate_findings.h"
 
 namespace verlcpp::train {
 
@@ -75,19 +78,32 @@ LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps) 
       config.lr_warmup_steps > 0
           ? config.lr_warmup_steps
           : static_cast<int64_t>(config.lr_warmup_steps_ratio * static_cast<double>(decay));
-  if (warmup > 0 && warmup >= decay) {
-    throw ConfigError("actor_rollout_ref.actor.optim: warm-up takes " + std::to_string(warmup) +
-                      " steps (lr_warmup_steps, or lr_warmup_steps_ratio of the decay steps) and "
-                      "must end before the " +
-                      std::to_string(decay) +
-                      " decay steps (lr_decay_steps, else the total training steps)");
-  }
   return {.lr = config.lr,
           .min_lr = config.min_lr,
           .warmup_init = config.lr_warmup_init,
           .warmup_steps = warmup,
           .decay_steps = decay,
           .decay_style = config.lr_decay_style};
+}
+
+void check_warmup(const OptimConfig& config, int64_t total_training_steps,
+                  const config::Node& tree) {
+  const LrSchedule schedule = lr_schedule(config, total_training_steps);
+  if (schedule.warmup_steps == 0 || schedule.warmup_steps < schedule.decay_steps) return;
+  const Findings findings(tree);
+  const auto about = [&](const std::string& field) {
+    return findings.about("actor_rollout_ref.actor.optim." + field);
+  };
+  const auto steps = [](int64_t n) { return fmt::format("{} step{}", n, n == 1 ? "" : "s"); };
+  const std::string decay = config.lr_decay_steps ? about("lr_decay_steps")
+                            : config.total_training_steps > 0
+                                ? about("total_training_steps")
+                                : "all that this run trains; " + about("lr_decay_steps");
+  throw ConfigError(fmt::format(
+      "the learning rate's warm-up takes {} ({}) but must end before its decay, of {} ({})",
+      steps(schedule.warmup_steps),
+      about(config.lr_warmup_steps > 0 ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
+      steps(schedule.decay_steps), decay));
 }
 
 }  // namespace verlcpp::train

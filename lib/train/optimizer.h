@@ -47,7 +47,11 @@ class Optimizer {
 
 Optimizer::Options optimizer_options(const ActorConfig& config);
 /// verl: decay ends at lr_decay_steps, else at the run's total; warm-up is lr_warmup_steps, or its
-/// ratio of the decay steps. Throws ConfigError unless warm-up ends before decay does (Megatron).
+/// ratio of the decay steps.
 LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps);
+/// Throws ConfigError, with the origins of `tree`, unless warm-up ends before decay does
+/// (Megatron).
+void check_warmup(const OptimConfig& config, int64_t total_training_steps,
+                  const config::Node& tree);
 
 }  // namespace verlcpp::train

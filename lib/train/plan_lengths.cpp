@@ -125,8 +125,8 @@ BatchingRule plan_rule(const config::Node& resolved_tree) {
   bool dynamic = false;
   read(kMegatron + ".dynamic_context_parallel", dynamic);
   findings.finish();
-  // The constructor is the check of divisibility.
-  const parallel::Topology divisible(rule.sizes, 0);
+  check_divisible(rule.sizes, findings);
+  findings.finish();
   if (dynamic) {
     read_dynamic(rule, findings);
   } else {

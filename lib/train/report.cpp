@@ -39,11 +39,9 @@ bool has(const std::vector<std::string>& names, const char* name) {
 }
 
 std::string how_to_go_on(const TrainerConfig& trainer, bool nothing_done) {
-  if (nothing_done) return "stopped by a signal before a step was done; there is nothing to save";
-  if (trainer.resume_mode == "auto") {
-    return "stopped by a signal; the same command continues from here";
-  }
-  return "stopped by a signal; the same command with trainer.resume_mode=auto continues from here";
+  if (nothing_done) return " before a step was done; there is nothing to save";
+  if (trainer.resume_mode == "auto") return "; the same command continues from here";
+  return "; the same command with trainer.resume_mode=auto continues from here";
 }
 
 }  // namespace
@@ -126,14 +124,16 @@ void Report::checkpoint_saved(const std::string& folder, const std::string& expo
   log::info("Saved checkpoint to " + folder);
 }
 
-void Report::finish(bool stopped) {
+void Report::finish(const std::string& stopped_by) {
   const State& s = *state_;
   if (!s.rewards.empty()) {
     log::info(fmt::format("mean reward (critic/score/mean) over {} steps: {:.3f} -> {:.3f}",
                           s.rewards.size(), s.rewards.front(), s.rewards.back()));
     log::info(ascii_plot(s.rewards, 64, 8));
   }
-  if (stopped) log::info(how_to_go_on(config_.trainer, s.rewards.empty()));
+  if (!stopped_by.empty()) {
+    log::info("stopped by " + stopped_by + how_to_go_on(config_.trainer, s.rewards.empty()));
+  }
   if (!s.checkpoint.empty()) log::info("checkpoint:          " + s.checkpoint);
   if (s.file) log::info("metrics:             " + s.file->path());
   if (!s.export_folder.empty()) log::info("Hugging Face export: " + s.export_folder);

@@ -42,8 +42,9 @@ class Report {
   /// Brings the metrics so far to the disk: a checkpoint must not be there before its steps' rows.
   void sync() const;
   void checkpoint_saved(const std::string& folder, const std::string& export_folder);
-  /// Where everything is, how to go on after a stop, and a small plot of the reward.
-  void finish(bool stopped);
+  /// Where everything is, how to go on after a stop, and a small plot of the reward. `stopped_by`
+  /// is the signal's name, "" at the last step.
+  void finish(const std::string& stopped_by);
   /// The resolved configuration as YAML: its digest goes into checkpoints.
   const std::string& config_text() const { return config_text_; }
 

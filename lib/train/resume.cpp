@@ -48,10 +48,6 @@ std::optional<std::string> find_checkpoint(const TrainConfig& config, const Chec
                                            const std::string& config_text,
                                            const std::function<void()>& beat) {
   const CheckpointFolder root(config.trainer.default_local_dir);
-  if (config.trainer.save_freq > 0) root.check_writable();
-  for (const std::string& name : root.remove_leftovers()) {
-    log::warning("removed " + name + ", left behind by an interrupted save");
-  }
   const auto folder = root.find(config.trainer.resume_mode, config.trainer.resume_from_path);
   if (!folder) return {};
   check_resumable(config, *folder, read_checkpoint(*folder, beat), now);

@@ -1,12 +1,19 @@
 #include "train/stop_notice.h"
 
 #include <chrono>
+#include <cstring>
 
 #include "base/log.h"
 
 namespace verlcpp::train {
 
-StopNotice::StopNotice(const std::atomic<bool>& stop) : stop_(stop), thread_([this] { watch(); }) {}
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
+}
+
+StopNotice::StopNotice(const std::atomic<int>& signal)
+    : signal_(signal), thread_([this] { watch(); }) {}
 
 StopNotice::~StopNotice() {
   {
@@ -24,8 +31,9 @@ void StopNotice::set(const std::string& message) {
 void StopNotice::watch() {
   std::unique_lock lock(mutex_);
   while (!ended_) {
-    if (stop_.load() && !message_.empty()) {
-      log::info(message_);
+    const int signal = signal_.load();
+    if (signal != 0 && !message_.empty()) {
+      log::info(signal_name(signal) + ": " + message_);
       return;
     }
     changed_.wait_for(lock, std::chrono::milliseconds(50), [this] { return ended_; });

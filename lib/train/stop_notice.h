@@ -8,23 +8,28 @@
 
 namespace verlcpp::train {
 
+/// "SIGTERM", for messages.
+std::string signal_name(int signal);
+
 /// Says on rank 0, as soon as a stop is asked for, what becomes of work that is not interrupted (an
-/// update, a save): the ranks themselves look only when it is done. A thread that looks twenty times a
-/// second.
+/// update, a save): the ranks themselves look only when it is done. A thread that looks twenty
+/// times a second.
 class StopNotice {
  public:
-  explicit StopNotice(const std::atomic<bool>& stop);
+  /// `signal`: the number of the one that asked for it, 0 before.
+  explicit StopNotice(const std::atomic<int>& signal);
   ~StopNotice();
   StopNotice(const StopNotice&) = delete;
   StopNotice& operator=(const StopNotice&) = delete;
 
-  /// What a stop means from now on; "" while the ranks will say it themselves. Said once.
+  /// What a stop means from now on; "" while the ranks will say it themselves. Said once, after the
+  /// signal's name.
   void set(const std::string& message);
 
  private:
   void watch();
 
-  const std::atomic<bool>& stop_;
+  const std::atomic<int>& signal_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string message_;

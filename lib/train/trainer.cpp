@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "model/weights_io.h"
 #include "train/checkpoint_tensors.h"
@@ -33,8 +34,9 @@ bool exports(const std::vector<std::string>& contents) {
 void load_initial_weights(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                           const model::ParameterBuffer& weights, bool say) {
   if (model::has_weights(inputs.model_folder)) {
-    model::load_hf_weights(engine.backend, inputs.model_folder, weights,
-                           [&] { engine.comm.status.beat(); });
+    const std::string warning = model::load_hf_weights(engine.backend, inputs.model_folder, weights,
+                                                       [&] { engine.comm.status.beat(); });
+    if (say && !warning.empty()) log::warning(warning);
     return;
   }
   const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
@@ -48,12 +50,12 @@ void load_initial_weights(const Engine& engine, const TrainConfig& config, const
 }  // namespace
 
 Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
-                 Report* report, const std::atomic<bool>& stop)
+                 Report* report, const std::atomic<int>& stop_signal)
     : engine_(engine),
       config_(config),
       inputs_(inputs),
       report_(report),
-      stop_(stop),
+      stop_signal_(stop_signal),
       checkpoints_(config.trainer.default_local_dir),
       dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
       layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
@@ -90,6 +92,9 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
   report_->phase("ranks and weights");
   report_->check_files();
   if (config_.trainer.save_freq > 0) {
+    for (const std::string& name : checkpoints_.remove_leftovers()) {
+      log::warning("removed " + name + ", left behind by an interrupted save");
+    }
     const std::string changed = checkpoints_.continue_from(resumed);
     if (!changed.empty()) log::warning(changed);
     // A save that was interrupted after the tracker has not removed what it made too old.
@@ -106,7 +111,7 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
     recorder_.emplace(*record_path, kept);
   }
   report_->begin(done_steps_, inputs_.total_steps);
-  notice_.emplace(stop_);
+  notice_.emplace(stop_signal_);
 }
 
 /// False: the ranks agreed to stop, and nothing of this step remains.
@@ -161,7 +166,7 @@ std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) 
   }
   if (!experience && report_ != nullptr) {
     const std::string phase = engine_.comm.status.snapshot().phase;
-    log::info(fmt::format("stop signal: dropping the {} of step {}",
+    log::info(fmt::format("{}: dropping the {} of step {}", signal_name(stop_signal_),
                           phase == "gen" ? "rollout" : "log-probs", step + 1));
   }
   return experience;
@@ -171,7 +176,7 @@ std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) 
 /// far as it is known.
 void Trainer::announce(const std::string& work, int64_t step) {
   if (!notice_) return;
-  std::string message = fmt::format("stop signal: finishing the {} of step {}", work, step);
+  std::string message = fmt::format("finishing the {} of step {}", work, step);
   if (work == "update") message += ", then saving";
   if (update_seconds_ > 0)
     message += fmt::format("; the last update took {:.2f} s", update_seconds_);
@@ -181,10 +186,24 @@ void Trainer::announce(const std::string& work, int64_t step) {
 
 void Trainer::end_stopped() {
   if (done_steps_ == saved_steps_) return;
-  if (report_ != nullptr) log::info(fmt::format("stop signal: saving step {}", done_steps_));
+  if (report_ != nullptr) {
+    if (config_.trainer.save_freq <= 0) take_folder();
+    log::info(fmt::format("{}: saving step {}", signal_name(stop_signal_), done_steps_));
+  }
   engine_.comm.status.enter("save_checkpoint");
   write_checkpoint();
   publish_checkpoint();
+}
+
+/// A run that saves only when it is stopped has not looked at its folder before.
+void Trainer::take_folder() {
+  const std::string& folder = checkpoints_.root();
+  try {
+    lock_.emplace(folder, fmt::format("{}: step {} cannot be saved: trainer.default_local_dir={}",
+                                      signal_name(stop_signal_), done_steps_, folder));
+  } catch (const ConfigError& e) {
+    throw DeviceError(e.what());  // found too late for anybody to mend it
+  }
 }
 
 bool Trainer::is_save_step(int64_t step) const {

@@ -9,6 +9,7 @@
 #include "data/replay.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_draft.h"
+#include "train/checkpoint_lock.h"
 #include "train/checkpoint_tensors.h"
 #include "train/engine.h"
 #include "train/inputs.h"
@@ -27,10 +28,10 @@ namespace verlcpp::train {
 /// resume.
 class Trainer {
  public:
-  /// Loads or makes the first weights. `report` is rank 0's, null elsewhere. `stop` is what the
-  /// stop points of engine.comm look at.
+  /// Loads or makes the first weights. `report` is rank 0's, null elsewhere. `stop_signal`
+  /// is the number of the signal that sets what the stop points of engine.comm look at, 0 before.
   Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs, Report* report,
-          const std::atomic<bool>& stop);
+          const std::atomic<int>& stop_signal);
   /// Resumes by resume_mode and runs to the last step: true. When the ranks agree to stop: drops a
   /// step that has not come to its update, finishes one that has, saves what is not saved yet and
   /// returns false; before the first step it changes no file.
@@ -41,6 +42,7 @@ class Trainer {
   bool train_step(int64_t step);
   std::optional<StepExperience> collect(int64_t step, PhaseTimer& timer);
   void end_stopped();
+  void take_folder();
   bool is_save_step(int64_t step) const;
   void write_checkpoint();
   void publish_checkpoint();
@@ -53,7 +55,7 @@ class Trainer {
   const TrainConfig& config_;
   const Inputs& inputs_;
   Report* report_;
-  const std::atomic<bool>& stop_;
+  const std::atomic<int>& stop_signal_;
   CheckpointFolder checkpoints_;
   DType dtype_;
   model::ParameterLayout layout_;
@@ -66,6 +68,7 @@ class Trainer {
   int64_t saved_steps_ = 0;          // of them, on the disk
   std::optional<int64_t> previous_;  // the run's last checkpoint in checkpoints_
   std::optional<data::ReplayWriter> recorder_;    // rollout.record_path, rank 0
+  std::optional<CheckpointLock> lock_;            // rank 0, at a stop with save_freq <= 0
   std::optional<CheckpointDraft> draft_;          // rank 0, from write_ to publish_checkpoint
   std::optional<StopNotice> notice_;              // rank 0, while training
   double update_seconds_ = 0, save_seconds_ = 0;  // of the last one, for the notice

@@ -98,11 +98,13 @@ void check_policy_loss(const ActorConfig& actor, Findings& findings) {
   const double scale = actor.loss_scale_factor.value_or(1);
   findings.require(std::isfinite(scale) && scale > 0, key + "loss_scale_factor",
                    "must be finite and > 0, or null");
-  findings.require(actor.clip_ratio > 0, key + "clip_ratio", "must be > 0");
-  findings.require(actor.clip_ratio_low.value_or(1) > 0, key + "clip_ratio_low",
-                   "must be > 0 or null");
-  findings.require(actor.clip_ratio_high.value_or(1) > 0, key + "clip_ratio_high",
-                   "must be > 0 or null");
+  const auto clip = [&](double value, const std::string& name, const std::string& valid) {
+    findings.require(std::isfinite(value) && value > 0, key + name, valid);
+  };
+  clip(actor.clip_ratio, "clip_ratio", "must be finite and > 0");
+  clip(actor.clip_ratio_low.value_or(1), "clip_ratio_low", "must be finite and > 0, or null");
+  clip(actor.clip_ratio_high.value_or(1), "clip_ratio_high", "must be finite and > 0, or null");
+  findings.require(!std::isinf(actor.clip_ratio_c), key + "clip_ratio_c", "must be finite");
   findings.require(actor.clip_ratio_c > 1, key + "clip_ratio_c",
                    "The lower bound of the clip_ratio_c for dual-clip PPO should be greater than "
                    "1.0");

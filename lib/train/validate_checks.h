@@ -25,7 +25,8 @@ void check_batches(const TrainConfig& config, Findings& findings);
 void check_algorithm(const TrainConfig& config, Findings& findings);
 /// Rollout, trainer and checkpoint settings.
 void check_run(const TrainConfig& config, Findings& findings);
-/// The model folder and the data files exist, and the model is one we run.
+/// The model folder and the data files exist, and the model is one we run; what the run writes can
+/// be made, as far as names show.
 void check_files(const TrainConfig& config, Findings& findings);
 
 /// 1 to kMaxCount, and how a message says so.
@@ -35,6 +36,9 @@ inline constexpr const char* kValidCount = "must be a positive integer of at mos
 bool is_positive_int(const config::Node& node);
 /// Axis sizes of the actor, or nothing when the world cannot be cut that way (reported elsewhere).
 std::optional<parallel::AxisSizes> axis_sizes(const TrainConfig& config);
+
+/// The world is a multiple of tp * pp * cp, all of them positive; shared with --plan.
+void check_divisible(const parallel::AxisSizes& sizes, Findings& findings);
 
 /// The two roles with a Megatron block, and the tree's name of the block.
 struct Role {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,21 +55,22 @@ void check_model_parallel(const Role& role, Findings& findings) {
   }
 }
 
-std::string world_text(const TrainConfig& config, const Findings& findings) {
-  return std::to_string(config.world_size()) + " = " + findings.about("trainer.nnodes") + " x " +
+std::string world_text(int64_t world, const Findings& findings) {
+  return std::to_string(world) + " = " + findings.about("trainer.nnodes") + " x " +
          findings.about("trainer.n_gpus_per_node") + " x " +
          findings.about("trainer.ranks_per_gpu");
 }
 
 void check_world(const TrainConfig& config, Findings& findings) {
   if (config.world_size() > kMaxCount) {
-    findings.add_text("the world, " + world_text(config, findings) + ", " + kValidCount);
+    findings.add_text("the world, " + world_text(config.world_size(), findings) + ", " +
+                      kValidCount);
     return;
   }
   if (config.trainer.device != "cpu" || config.world_size() <= kMaxThreadRanks) return;
   findings.add_text(findings.about("trainer.device") + " runs at most " +
                     std::to_string(kMaxThreadRanks) + " ranks, each a thread, but the world is " +
-                    world_text(config, findings));
+                    world_text(config.world_size(), findings));
 }
 
 /// One engine runs both roles, so they share one layout.
@@ -115,17 +117,25 @@ void check_layout(const TrainConfig& config, Findings& findings) {
   check_world(config, findings);
 
   const MegatronConfig& m = config.actor_rollout_ref.actor.megatron;
-  if (m.tensor_model_parallel_size > kMaxAxis || m.pipeline_model_parallel_size > kMaxAxis ||
-      m.context_parallel_size > kMaxAxis) {
-    return;
-  }
-  const int64_t model = m.tensor_model_parallel_size * m.pipeline_model_parallel_size;
-  const int64_t world = config.world_size();
-  if (world < 1 || model < 1 || m.context_parallel_size < 1 || axis_sizes(config)) return;
-  findings.add_text("n_gpus (" + world_text(config, findings) +
-                    ") must be divisible by model_parallel_size (" + std::to_string(model) +
-                    ") times context_parallel_size (" + std::to_string(m.context_parallel_size) +
-                    ")");
+  const parallel::AxisSizes sizes{.world = config.world_size(),
+                                  .tp = m.tensor_model_parallel_size,
+                                  .pp = m.pipeline_model_parallel_size,
+                                  .cp = m.context_parallel_size};
+  const bool axes_ok = std::max({sizes.tp, sizes.pp, sizes.cp}) <= kMaxAxis &&
+                       std::min({sizes.world, sizes.tp, sizes.pp, sizes.cp}) >= 1;
+  if (axes_ok) check_divisible(sizes, findings);
+}
+
+void check_divisible(const parallel::AxisSizes& sizes, Findings& findings) {
+  const std::string key = "actor_rollout_ref.actor.megatron.";
+  const int64_t model = sizes.tp * sizes.pp;
+  if (sizes.world % (model * sizes.cp) == 0) return;
+  findings.add_text("n_gpus (" + world_text(sizes.world, findings) +
+                    ") must be divisible by model_parallel_size (" + std::to_string(model) + " = " +
+                    findings.about(key + "tensor_model_parallel_size") + " x " +
+                    findings.about(key + "pipeline_model_parallel_size") +
+                    ") times context_parallel_size (" + std::to_string(sizes.cp) + ": " +
+                    findings.about(key + "context_parallel_size") + ")");
 }
 
 }  // namespace verlcpp::train

@@ -119,8 +119,6 @@ class Table {
       if (equals == std::string::npos) fail("env takes NAME=VALUE");
       entry.environment.emplace_back(directive.argument.substr(0, equals),
                                      directive.argument.substr(equals + 1));
-    } else if (word == "leaves") {
-      entry.leaves = directive.argument;
     } else if (word == "exit") {
       entry.exit = std::stoi(directive.argument);
     } else if (word == "message") {

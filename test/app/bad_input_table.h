@@ -19,7 +19,6 @@ struct BadInput {
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<Directive> preparation;  // in order: file, bytes, replace, train, ...
-  std::string leaves;                  // a folder that this refusal makes, "" for none
   int exit = 2;
   std::string message;  // standard error behind "error: "
 };

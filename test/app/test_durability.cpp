@@ -92,6 +92,28 @@ TEST_CASE("killed at fifty random moments, the same command reaches the uninterr
               ends + 1, torn_saves, cut_rows);
 }
 
+TEST_CASE("a second run in the same folder is refused, and nothing of a killed one is in the way") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> more{"trainer.save_freq=1", "trainer.total_epochs=1000",
+                                      "trainer.max_actor_ckpt_to_keep=1"};
+  Child first(quickstart(folder.path(), 4000, more));
+  REQUIRE(first.wait_until([&] { return tracked_step(folder.path()) > 0; }));
+  const Outcome second = run_binary(quickstart(folder.path(), 4000, more));
+  INFO(second.out << second.err);
+  CHECK(second.code == 2);
+  CHECK_THAT(second.err, ContainsSubstring("error: trainer.default_local_dir = ") &&
+                             ContainsSubstring(folder.path() + "/checkpoints") &&
+                             ContainsSubstring(": another run saves its checkpoints there; wait"));
+  CHECK(first.running());
+  first.signal(SIGKILL);
+  CHECK(first.wait().code == -SIGKILL);
+  CHECK(fs::exists(folder.path() + "/checkpoints/.lock"));
+  const int done = tracked_step(folder.path());
+  expect_success(quickstart(folder.path(), done + 1, more));
+  CHECK(tracked_step(folder.path()) == done + 1);
+  CHECK(strays(folder.path()).empty());
+}
+
 TEST_CASE("half a checkpoint, half a tracker and a torn line are removed, and said") {
   const TemporaryFolder whole, parts;
   const std::vector<std::string> more{"trainer.save_freq=2"};

@@ -69,9 +69,11 @@ TEST_CASE("a stop in the rollout drops it and saves the steps before") {
     const Outcome stopped = stop(child, signal);
     INFO(stopped.out << stopped.err);
     CHECK(stopped.code == kStopped);
-    CHECK_THAT(stopped.out, ContainsSubstring("stop signal: dropping the rollout of step 2") &&
-                                ContainsSubstring("stop signal: saving step 1") &&
-                                ContainsSubstring("the same command continues from here"));
+    const std::string name = signal == SIGTERM ? "SIGTERM" : "SIGINT";
+    CHECK_THAT(stopped.out,
+               ContainsSubstring(name + ": dropping the rollout of step 2") &&
+                   ContainsSubstring(name + ": saving step 1") &&
+                   ContainsSubstring("stopped by " + name + "; the same command continues"));
     CHECK(metrics_lines(folder.path()).size() == 1);
     check_goes_on(folder.path(), more);
   }
@@ -86,10 +88,24 @@ TEST_CASE("a stop in the update finishes it, counts the step and saves") {
   const Outcome stopped = stop(child, SIGTERM);
   INFO(stopped.out << stopped.err);
   CHECK(stopped.code == kStopped);
-  CHECK_THAT(stopped.out, ContainsSubstring("stop signal: finishing the update of step ") &&
+  CHECK_THAT(stopped.out, ContainsSubstring("SIGTERM: finishing the update of step ") &&
                               ContainsSubstring(", then saving; the last update took ") &&
-                              ContainsSubstring("stop signal: saving step "));
+                              ContainsSubstring("SIGTERM: saving step "));
   check_goes_on(folder.path(), more);
+}
+
+TEST_CASE("a stop that cannot save says so: the machine's failure, with the path") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("checkpoints", "somebody's");
+  Child child(quickstart(folder.path(), 100000, endless({})));
+  REQUIRE(child.wait_until([&] { return step_is_done(child, 1); }));
+  const Outcome stopped = stop(child, SIGTERM);
+  INFO(stopped.out << stopped.err);
+  CHECK(stopped.code == 3);
+  CHECK_THAT(stopped.err, ContainsSubstring("error: SIGTERM: step ") &&
+                              ContainsSubstring(" cannot be saved: trainer.default_local_dir=" +
+                                                file + " cannot be written: Not a directory"));
+  CHECK(file_text(file) == "somebody's");
 }
 
 TEST_CASE("a stop in the save finishes it and saves nothing twice") {
@@ -102,7 +118,7 @@ TEST_CASE("a stop in the save finishes it and saves nothing twice") {
   const Outcome stopped = stop(child, SIGTERM);
   INFO(stopped.out << stopped.err);
   CHECK(stopped.code == kStopped);
-  CHECK_THAT(stopped.out, !ContainsSubstring("stop signal: saving step"));
+  CHECK_THAT(stopped.out, !ContainsSubstring("SIGTERM: saving step"));
   CHECK(metrics_lines(folder.path()).size() == saved_steps(folder.path()).size());
   check_goes_on(folder.path(), more);
 }
@@ -166,7 +182,7 @@ TEST_CASE("a stop before training begins touches no file") {
     // A machine that was slow to signal has begun training: not what is looked for.
     if (stopped.out.find("start to first training step") != std::string::npos) break;
     ++stops;
-    CHECK_THAT(stopped.out, ContainsSubstring("stopped by a signal before"));
+    CHECK_THAT(stopped.out, ContainsSubstring("stopped by SIGTERM before"));
     CHECK(file_text(folder.path() + "/logs/run.jsonl") == before);
     CHECK(tracked_step(folder.path()) == 2);
     CHECK(saved_steps(folder.path()) == std::vector<int>{2});

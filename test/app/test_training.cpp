@@ -1,5 +1,6 @@
 // Whole runs through the executable: what the main job promises a user.
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -30,7 +31,37 @@ std::string digest(const TemporaryFolder& folder, int step, const std::string& f
   return json::parse(in)["sha256"][file].get<std::string>();
 }
 
+/// The text of a safetensors file with one more tensor, four bytes named `name`.
+std::string with_tensor(const std::string& file, const std::string& name) {
+  uint64_t size = 0;
+  std::memcpy(&size, file.data(), sizeof size);
+  const std::string data = file.substr(sizeof size + size) + std::string(4, '\0');
+  json header = json::parse(file.substr(sizeof size, size));
+  header[name] = {
+      {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {data.size() - 4, data.size()}}};
+  const std::string text = header.dump();
+  std::string length(sizeof size, '\0');
+  size = text.size();
+  std::memcpy(length.data(), &size, sizeof size);
+  return length + text + data;
+}
+
 }  // namespace
+
+TEST_CASE("tensors that the model does not use are warned of once, whatever the ranks") {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  const std::string model = folder.path() + "/model", weights = model + "/model.safetensors";
+  fs::copy(VERLCPP_TEST_DATA "/qwen2", model);
+  const std::string more = with_tensor(file_text(weights), "lm_head.extra");
+  std::ofstream(weights, std::ios::binary) << more;
+  const Outcome outcome = expect_success(quickstart(
+      folder.path(), 1, {kA + "model.path=" + model, "data.filter_overlong_prompts=True"}));
+  const std::string warning = "tensors not used by this model: lm_head.extra\n";
+  const size_t first = outcome.err.find(warning);
+  REQUIRE(first != std::string::npos);
+  CHECK(outcome.err.find(warning, first + 1) == std::string::npos);
+}
 
 TEST_CASE("a run ends with its metrics, checkpoint, export and plot") {
   const TemporaryFolder folder;

@@ -122,7 +122,7 @@ TEST_CASE("every bad field is named with line, value and what is valid") {
             "3: response_ids[1] is 3.0; valid: token ids from 0 to 99" + at +
             "3: reward is null; valid: a finite number" + at +
             "4: response_mask has 1 entry; valid: 2, one for each of response_ids" + at +
-            "4: rollout_log_probs[1] is \"x\"; valid: a finite number" + at +
+            "4: rollout_log_probs[1] is \"x\"; valid: a finite number of at most 0" + at +
             "4: temperature is 0; valid: a finite number above 0" + at +
             "5: not JSON: number overflow parsing '1e999'" + at +
             "6: response_mask[0] is 2; valid: 0 or 1" + at + "7: the row is []; valid: an object" +

@@ -290,6 +290,19 @@ TEST_CASE("weights land in the fused tensors") {
   }
 }
 
+TEST_CASE("tensors that the model does not use are returned as one warning") {
+  const TemporaryFolder folder;
+  Model model(kReference + "/qwen2", DType::kFloat32);
+  CHECK(load_hf_weights(model.backend, kReference + "/qwen2", model.weights).empty());
+  auto tensors = read_all(kReference + "/qwen2/model.safetensors");
+  for (const char* name : {"extra.a", "extra.b"}) {
+    tensors.push_back(tensor_of<float>(name, DType::kFloat32, {2}, {1, 2}));
+  }
+  write_safetensors(folder.file("model.safetensors"), tensors);
+  CHECK(load_hf_weights(model.backend, folder.path(), model.weights) ==
+        folder.file("model.safetensors") + ": tensors not used by this model: extra.a, extra.b");
+}
+
 TEST_CASE("the stored floating dtypes become the run's") {
   const TemporaryFolder folder;
   Model model(kReference + "/llama", DType::kFloat32);

@@ -61,9 +61,9 @@ TEST_CASE("a missing file and a foreign manifest are named") {
       "checkpoint file " + saved + "/actor/model/huggingface/model.safetensors cannot be read");
   put(fs::path(saved) / "actor/ckpt_contents.json", R"({"schema_version": 1})");
   CHECK_THROWS_WITH(read_checkpoint(saved),
-                    "checkpoint " + saved +
-                        ": actor/ckpt_contents.json is not one of ours (schema_version 2 with "
-                        "sha256); start from its weights with actor_rollout_ref.model.path");
+                    ContainsSubstring("checkpoint " + saved + " was not saved by this program") &&
+                        ContainsSubstring("is not of schema_version 2 with sha256") &&
+                        ContainsSubstring("actor_rollout_ref.model.path"));
 }
 
 TEST_CASE("a wrong resume path names the key") {
@@ -170,15 +170,4 @@ TEST_CASE("what an interrupted save or removal left behind is removed, and nothi
   CHECK(folder.remove_leftovers().empty());
   CHECK(fs::exists(temp.path / "notes.tmp"));
   CHECK(folder.find("auto", {}) == good);
-}
-
-TEST_CASE("a folder that cannot be written is known before training") {
-  const TempFolder temp;
-  put(temp.path / "file", "");
-  CHECK_THROWS_WITH(
-      CheckpointFolder((temp.path / "file").string()).check_writable(),
-      ContainsSubstring("trainer.default_local_dir=") && ContainsSubstring("cannot be written: "));
-  const CheckpointFolder folder((temp.path / "new/folder").string());
-  folder.check_writable();
-  CHECK(folder.remove_leftovers().empty());
 }

@@ -78,7 +78,7 @@ std::string origin(const CompareArm& arm, const std::string& key) {
 
 Comparison run(const std::vector<CompareArm>& arms, const CompareOptions& options) {
   const TrainConfig& config = arms.front().config;
-  const Inputs inputs = load_inputs(config);
+  const Inputs inputs = load_inputs(config, arms.front().tree);
   const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
   Comparison out;
   parallel::run_thread_ranks(

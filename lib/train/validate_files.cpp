@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "model/model_config.h"
+#include "model/weights_io.h"
+#include "train/metrics.h"
+#include "train/validate.h"
+#include "train/validate_checks.h"
+
+namespace verlcpp::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_multimodal(const std::string& json) {
+  const nlohmann::json parsed = nlohmann::json::parse(json, nullptr, false);
+  return parsed.is_object() && parsed.contains("vision_config");
+}
+
+/// Weight files under other names or in other formats than model.safetensors.
+std::vector<std::string> foreign_weights(const std::string& folder) {
+  const std::vector<std::string> endings = {".bin", ".safetensors", ".pt", ".pth", ".gguf"};
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
+    if (contains(endings, it->path().extension().string())) {
+      names.push_back(it->path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void check_weights(const ModelSection& model, Findings& findings) {
+  if (model::has_weights(model.path)) return;
+  if (model.random_init) {
+    // Random weights in place of somebody's trained ones would go unnoticed.
+    const std::vector<std::string> foreign = foreign_weights(model.path);
+    if (foreign.empty()) return;
+    findings.add("actor_rollout_ref.model.path",
+                 "weights in a format this build does not read: " + join(foreign) +
+                     "; safetensors are (model.safetensors or model.safetensors.index.json)");
+    return;
+  }
+  findings.add("actor_rollout_ref.model.path",
+               "neither model.safetensors nor model.safetensors.index.json in this folder "
+               "(actor_rollout_ref.model.random_init=True starts such a folder from random ones)");
+}
+
+/// Two words of a hub's name with a slash between, and not a folder here that lacks the second.
+bool looks_like_hub_name(const fs::path& path) {
+  std::error_code ignored;
+  return path.is_relative() && std::distance(path.begin(), path.end()) == 2 &&
+         path.has_filename() && *path.begin() != "." && *path.begin() != ".." &&
+         !fs::exists(path.parent_path(), ignored);
+}
+
+std::string why_no_model(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::is_directory(folder, ignored)) return "no config.json in this folder";
+  if (fs::exists(folder, ignored)) return "is not a folder";
+  if (!looks_like_hub_name(folder)) return "no such folder";
+  return "no such folder, and nothing is downloaded: a model of a hub is to be fetched beforehand";
+}
+
+void check_model(const TrainConfig& config, Findings& findings) {
+  const std::string key = "actor_rollout_ref.model.path";
+  const fs::path folder = config.actor_rollout_ref.model.path;
+  const fs::path file = folder / "config.json";
+  std::ifstream in(file);
+  if (!in || !fs::is_regular_file(file)) {
+    findings.add(key,
+                 why_no_model(folder) + "; must be a Hugging Face model folder with a config.json");
+    return;
+  }
+  const std::string json((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (is_multimodal(json)) {
+    const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
+    findings.add(key, std::string(dynamic ? "Dynamic CP" : "this build") +
+                          " currently supports language models only; config.json has a "
+                          "vision_config");
+    return;
+  }
+  check_weights(config.actor_rollout_ref.model, findings);
+  try {
+    const model::ModelConfig model = model::parse_model_config(json, file.string());
+    const int64_t longest = longest_sequence(config);
+    if (model.max_positions > 0 && longest > model.max_positions) {
+      findings.add_text("data.max_prompt_length + data.max_response_length = " +
+                        std::to_string(longest) + " tokens, but the model (" + findings.about(key) +
+                        ") has max_position_embeddings = " + std::to_string(model.max_positions));
+    }
+  } catch (const Error& e) {
+    findings.add(key, e.what());
+  }
+}
+
+std::string why_no_file(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return "is a folder, not a file";
+  return fs::exists(path, ignored) ? "is not a regular file" : "no such file";
+}
+
+/// A file of the run with the keys that name it.
+struct NamedFile {
+  std::string about, path;
+};
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code failed;
+  const fs::path left = fs::weakly_canonical(fs::absolute(a, failed), failed);
+  if (failed) return a == b;
+  const fs::path right = fs::weakly_canonical(fs::absolute(b, failed), failed);
+  return failed ? a == b : left == right;
+}
+
+/// The metrics file with what decides where it goes (metrics_path).
+NamedFile metrics_file(const TrainerConfig& trainer, const Findings& findings) {
+  const std::string path = metrics_path(trainer.project_name, trainer.experiment_name);
+  std::string from;
+  if (std::getenv("VERL_FILE_LOGGER_PATH") != nullptr) {
+    from = "environment variable VERL_FILE_LOGGER_PATH";
+  } else {
+    const char* root = std::getenv("VERL_FILE_LOGGER_ROOT");
+    if (root != nullptr) from = std::string("environment variable VERL_FILE_LOGGER_ROOT, ");
+    from +=
+        findings.about("trainer.project_name") + ", " + findings.about("trainer.experiment_name");
+  }
+  return {"the metrics file " + (path.empty() ? "''" : path) + " (" + from + ")", path};
+}
+
+/// What the run writes, if it writes any.
+std::vector<NamedFile> written_files(const TrainConfig& config, const Findings& findings) {
+  std::vector<NamedFile> written;
+  if (contains(config.trainer.logger, "file")) {
+    written.push_back(metrics_file(config.trainer, findings));
+  }
+  if (const auto& record = config.actor_rollout_ref.rollout.record_path) {
+    written.push_back({findings.about("actor_rollout_ref.rollout.record_path"), *record});
+  }
+  return written;
+}
+
+/// What a run writes is none of what it reads, and no two writers share a file.
+void check_apart(const TrainConfig& config, const std::vector<NamedFile>& written,
+                 Findings& findings) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  std::vector<NamedFile> others;
+  const std::string replay_key = "actor_rollout_ref.rollout.replay_path";
+  if (rollout.replay_path) others.push_back({findings.about(replay_key), *rollout.replay_path});
+  for (const std::string& file : config.data.train_files) {
+    others.push_back({findings.about("data.train_files"), file});
+  }
+  for (const NamedFile& output : written) {
+    for (const NamedFile& other : others) {
+      if (!same_file(output.path, other.path)) continue;
+      findings.add_text(output.about + " is the same file as " + other.about +
+                        ": writing it would destroy the other; must be a file of its own");
+    }
+    others.push_back(output);
+  }
+}
+
+/// What keeps a folder from being made: itself or the one thing above it that is there, when that
+/// is no folder. "" when nothing does.
+fs::path what_blocks(const fs::path& folder) {
+  std::error_code ignored;
+  fs::path existing = fs::current_path(ignored) / folder;
+  while (!fs::exists(existing, ignored) && existing.has_relative_path()) {
+    existing = existing.parent_path();
+  }
+  return fs::is_directory(existing, ignored) ? fs::path() : existing.lexically_normal();
+}
+
+void check_writable_names(const std::vector<NamedFile>& written, Findings& findings) {
+  for (const NamedFile& output : written) {
+    std::error_code ignored;
+    const fs::path blocking = what_blocks(fs::path(output.path).parent_path());
+    if (output.path.empty()) {
+      findings.add_text(output.about + ": must not be empty");
+    } else if (!blocking.empty()) {
+      findings.add_text(output.about + ": cannot be made: " + blocking.string() +
+                        " is not a folder");
+    } else if (fs::exists(output.path, ignored) && !fs::is_regular_file(output.path, ignored)) {
+      findings.add_text(output.about + ": " + why_no_file(output.path) +
+                        "; must be a file, or not be there yet");
+    }
+  }
+}
+
+void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
+  const auto named = [&](const std::string& value, const std::string& field) {
+    findings.require(!value.empty(), "trainer." + field, "must not be empty");
+  };
+  named(trainer.project_name, "project_name");
+  named(trainer.experiment_name, "experiment_name");
+  named(trainer.default_local_dir, "default_local_dir");
+  if (trainer.save_freq <= 0) return;  // only a stop saves, which a run need not meet
+  const fs::path blocking = what_blocks(trainer.default_local_dir);
+  if (blocking.empty()) return;
+  std::error_code ignored;
+  const bool itself = fs::exists(trainer.default_local_dir, ignored);
+  findings.add("trainer.default_local_dir",
+               itself ? "exists but is not a folder; must be a folder for checkpoints"
+                      : "cannot be made: " + blocking.string() + " is not a folder");
+}
+
+}  // namespace
+
+void check_files(const TrainConfig& config, Findings& findings) {
+  check_model(config, findings);
+  check_trainer_names(config.trainer, findings);
+  const std::vector<NamedFile> written = written_files(config, findings);
+  check_writable_names(written, findings);
+  check_apart(config, written, findings);
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  if (rollout.name == "replay") {
+    if (rollout.replay_path && !fs::is_regular_file(*rollout.replay_path)) {
+      findings.add("actor_rollout_ref.rollout.replay_path", why_no_file(*rollout.replay_path));
+    }
+    return;
+  }
+  if (config.data.train_files.empty()) {
+    findings.add("data.train_files", "must name at least one file of prompts");
+  }
+  for (const std::string& file : config.data.train_files) {
+    findings.require(fs::is_regular_file(file), "data.train_files",
+                     file + ": " + why_no_file(file));
+  }
+}
+
+}  // namespace verlcpp::train
