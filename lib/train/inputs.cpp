@@ -12,6 +12,7 @@
 #include "rollout/reward.h"
 #include "train/optimizer.h"
 #include "train/update_pass.h"
+#include "train/validate_findings.h"
 
 namespace verlcpp::train {
 namespace {
@@ -176,7 +177,8 @@ void load_recorded(const TrainConfig& config, Inputs& inputs) {
   inputs.steps_per_epoch = inputs.total_steps;
 }
 
-void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs) {
+void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs,
+                           const config::Node& tree) {
   const int64_t tp = config.actor_rollout_ref.actor.megatron.tensor_model_parallel_size;
   const std::string complaint = model::tp_complaint(inputs.model, tp);
   if (complaint.empty()) return;
@@ -185,10 +187,10 @@ void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs) {
     if (!model::tp_complaint(inputs.model, size).empty()) continue;
     valid += (valid.empty() ? "" : ", ") + std::to_string(size);
   }
-  throw ConfigError(
-      fmt::format("actor_rollout_ref.actor.megatron.tensor_model_parallel_size={} {} "
-                  "(actor_rollout_ref.model.path={}); valid for this model: {}",
-                  tp, complaint, inputs.model_folder, valid));
+  throw ConfigError(fmt::format(
+      "{} {} ({}/config.json); valid for this model: {}",
+      Findings(tree).about("actor_rollout_ref.actor.megatron.tensor_model_parallel_size"),
+      complaint, inputs.model_folder, valid));
 }
 
 }  // namespace
@@ -214,7 +216,7 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree) {
   Inputs inputs;
   inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
-  check_tensor_parallel(config, inputs);
+  check_tensor_parallel(config, inputs, tree);
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs);
   } else {
