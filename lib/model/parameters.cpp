@@ -263,13 +263,15 @@ Tensor ParameterBuffer::at(const std::string& name) const {
   return slice(spec.range()).view(spec.shape);
 }
 
-void initialize(Backend& backend, const ParameterBuffer& weights, uint64_t seed) {
+void initialize(Backend& backend, const ParameterBuffer& weights, uint64_t seed,
+                const std::function<void()>& beat) {
   const PhiloxKey key = rng_key(seed, RngPurpose::kWeightInit);
   std::vector<double> values;
   for (const ParamSpec& spec : weights.layout().specs()) {
     for (const HfPiece& piece : spec.pieces) {
       const FlatRange all = intersection(spec.range_of(piece), weights.range());
       for (int64_t first = all.first; first < all.end(); first += kInitializeChunk) {
+        if (beat) beat();
         const FlatRange chunk{first, std::min(kInitializeChunk, all.end() - first)};
         values.resize(static_cast<size_t>(chunk.count));
         for (const Run& run : runs_of(spec, piece, chunk)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -109,6 +110,8 @@ class ParameterBuffer {
 
 /// Random weights as Hugging Face initialises them: normal(0, 0.02) for matrices and embeddings, 1
 /// for norms, 0 for biases; a pure function of (seed, parameter, element), the same at any layout.
-void initialize(Backend& backend, const ParameterBuffer& weights, uint64_t seed);
+/// `beat`, if any, is called all the while: a sign of life.
+void initialize(Backend& backend, const ParameterBuffer& weights, uint64_t seed,
+                const std::function<void()>& beat = {});
 
 }  // namespace verlcpp::model

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "model/weights_io.h"
 #include "train/checkpoint_tensors.h"
 #include "train/digest.h"
+#include "train/initial_weights.h"
 #include "train/resume.h"
 
 namespace verlcpp::train {
@@ -27,24 +27,6 @@ bool contains(const std::vector<std::string>& names, const char* name) {
 /// The weights as a Hugging Face folder, which is what "model" is in verl's default.
 bool exports(const std::vector<std::string>& contents) {
   return contains(contents, "model") || contains(contents, "hf_model");
-}
-
-/// Weights of the model folder. A folder without any starts from random ones; validate() has
-/// checked that random_init allows it.
-void load_initial_weights(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
-                          const model::ParameterBuffer& weights, bool say) {
-  if (model::has_weights(inputs.model_folder)) {
-    const std::string warning = model::load_hf_weights(engine.backend, inputs.model_folder, weights,
-                                                       [&] { engine.comm.status.beat(); });
-    if (say && !warning.empty()) log::warning(warning);
-    return;
-  }
-  const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
-  model::initialize(engine.backend, weights, static_cast<uint64_t>(seed));
-  if (say) {
-    log::warning(fmt::format("{} has no weights: starting from random ones, seed {}",
-                             inputs.model_folder, seed));
-  }
 }
 
 }  // namespace
@@ -65,7 +47,9 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       lr_(lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps)),
       kl_(config.algorithm.kl_ctrl.type, config.algorithm.kl_ctrl.kl_coef,
           config.algorithm.kl_ctrl.target_kl, config.algorithm.kl_ctrl.horizon) {
-  load_initial_weights(engine, config, inputs, weights_, report != nullptr);
+  const std::string warning = load_initial_weights(engine.backend, config, inputs, weights_,
+                                                   [&] { engine.comm.status.beat(); });
+  if (report != nullptr && !warning.empty()) log::warning(warning);
   if (config.uses_reference()) {
     reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, dtype_,
                                                           MemoryTag::kWeights);
