@@ -1,7 +1,6 @@
 #include "rollout/generate.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "base/error.h"
@@ -144,16 +143,14 @@ std::optional<std::vector<Response>> generate_on_pool(Backend& backend,
     comm.status.beat();
     return !comm.tp_stop.here();
   });
-  // A rank that has stopped sends nothing at all: not even that there are no responses.
+  // A rank that has stopped sends nothing at all: not even that there are no responses. The TP
+  // ranks of a pool coordinate stop together, so every pool sees the same.
   const std::vector<std::byte> bytes =
       responses ? serialised(*responses) : std::vector<std::byte>();
   const auto gathered = pool.all_gather_bytes(bytes);
-  const bool stopped = std::any_of(gathered.begin(), gathered.end(),
-                                   [](const auto& theirs) { return theirs.empty(); });
-  // Pools of other TP ranks may have gathered before the flag rose: the world decides.
-  const std::array<std::byte, 1> seen{std::byte{stopped}};
-  for (const auto& theirs : comm.world.all_gather_bytes(seen)) {
-    if (theirs.front() != std::byte{0}) return std::nullopt;
+  if (std::any_of(gathered.begin(), gathered.end(),
+                  [](const auto& theirs) { return theirs.empty(); })) {
+    return std::nullopt;
   }
   std::vector<Response> all(requests.size());
   for (size_t rank = 0; rank < size; ++rank) {

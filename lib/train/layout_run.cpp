@@ -134,17 +134,20 @@ struct Squares {
 LayoutResult run_layout(const LayoutRun& run) {
   LayoutResult result;
   const MegatronConfig& megatron = run.config.actor_rollout_ref.actor.megatron;
+  const parallel::AxisSizes sizes = batching_rule(run.config, Pass::kActorUpdate).sizes;
+  std::vector<int64_t> peaks(static_cast<size_t>(sizes.world));
   parallel::run_thread_ranks(
-      batching_rule(run.config, Pass::kActorUpdate).sizes,
-      [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
+      sizes, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const auto backend = run.make_backend(static_cast<int>(topology.rank()));
         const model::Transformer transformer =
             make_transformer(*backend, run.model, run.dtype, megatron, comm);
         const Engine engine{*backend, transformer, topology, comm,
                             recompute_policy(megatron, run.model.layers)};
         LayoutResult mine = RankRun(run, engine).updates();
+        peaks[static_cast<size_t>(topology.rank())] = backend->peak_bytes();
         if (topology.rank() == 0) result = std::move(mine);
       });
+  result.peak_bytes = *std::max_element(peaks.begin(), peaks.end());
   return result;
 }
 

@@ -29,7 +29,6 @@ class Optimizer {
 
   bool distributed() const { return options_.distributed; }
   /// Over the elements this rank updates: its share, or everything.
-
   const model::ParameterBuffer& exp_avg() const { return exp_avg_; }
   const model::ParameterBuffer& exp_avg_sq() const { return exp_avg_sq_; }
   int64_t steps() const { return steps_; }

@@ -127,7 +127,8 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
   engine.backend.fill_zero(actor.grad.flat());
   algo::PolicyLossSums sums;
-  int64_t number = 0;
+  // Reports count micro-batches through the whole update.
+  int64_t number = stats.micro_batches - static_cast<int64_t>(plan.micro_batches.size());
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
     engine.comm.status.micro_batch(++number);
     const RankMicroBatch mine = prepare(engine, micro_batch, mini.batch, tokens);

@@ -1,11 +1,9 @@
 #include "base/error.h"
 #include "model/model_config.h"
-#include "model/parameters.h"
 #include "setup.h"
 #include "support/catch.h"
 #include "train/banner.h"
 #include "train/dry_run.h"
-#include "train/memory_plan.h"
 
 using namespace verlcpp;
 using namespace verlcpp::train;
@@ -94,75 +92,6 @@ TEST_CASE("the reference's own limit is held against its budget, when it is used
                            ContainsSubstring("ref.log_prob_max_token_len_per_gpu = 128"));
   // One line about the actor says it all when the reference has the same limit.
   CHECK(warnings({"data.max_token_len_per_gpu=100", kActor + "use_kl_loss=True"}).size() == 1);
-}
-
-TEST_CASE("memory of one rank by hand") {
-  const test::Configured c = configured(valid_dynamic_run(), {kActor + "use_kl_loss=True"});
-  const model::ModelConfig m = model::read_model_config(c.config.actor_rollout_ref.model.path);
-  const MemoryPlan plan = memory_plan(m, c.config);
-  const int64_t numel = model::ParameterLayout(m, 8).numel();
-  CHECK(plan.parameters == m.parameter_count());
-  CHECK(plan.weights == numel * 4);
-  CHECK(plan.gradient == numel * 4);
-  CHECK(plan.optimizer == numel);  // 8 bytes each of an eighth
-  CHECK(plan.reference == numel * 4);
-  // A group of all 8 ranks: its budget, and 16 documents aligned to 2 x 8.
-  CHECK(plan.tokens_per_rank == (8 * 128 + 16 * (2 * 8 - 1)) / 8);
-  CHECK(plan.logits == plan.tokens_per_rank * 100 * 4);
-  // 32 responses over 8 ranks; 2 layers, K and V, 2 heads of 10, 256 positions.
-  CHECK(plan.kv_cache == 4 * 256 * 2 * 2 * 2 * 10 * 4);
-  // Layer: 4 x 32 + 2, 2 x 40 + 2 x 20 + 4, QK norm 40 + 20 + 4 + 2, 3 x 27; two layers, and the
-  // final norm's 2 x 32 + 1.
-  CHECK(plan.activations == plan.tokens_per_rank * (2 * (130 + 124 + 66 + 81) + 65) * 4);
-  CHECK(plan.total() == numel * 13 + plan.logits + plan.activations);
-
-  SECTION("no reference without a KL term; float64 doubles") {
-    const test::Configured d = configured(valid_dynamic_run(), {kActor + "megatron.dtype=float64"});
-    CHECK(memory_plan(m, d.config).reference == 0);
-    CHECK(memory_plan(m, d.config).weights == numel * 8);
-  }
-  SECTION("half precision keeps gradient and moments in float32, and a master copy") {
-    const test::Configured d =
-        configured(valid_dynamic_run(), {kActor + "megatron.dtype=bfloat16"});
-    CHECK(memory_plan(m, d.config).weights == numel * 2);
-    CHECK(memory_plan(m, d.config).gradient == numel * 4);
-    CHECK(memory_plan(m, d.config).optimizer == numel * 12 / 8);
-  }
-  SECTION("an optimizer that is not distributed is whole on every rank") {
-    const test::Configured d =
-        configured(valid_dynamic_run(), {kActor + "megatron.use_distributed_optimizer=False"});
-    CHECK(memory_plan(m, d.config).optimizer == numel * 8);
-  }
-  SECTION("a TP rank holds half of the heads, the ffn and the vocabulary") {
-    const std::string megatron = kActor + "megatron.";
-    model::ModelConfig even = m;
-    even.ffn = 28;
-    const test::Configured d = configured(
-        valid_dynamic_run(),
-        {megatron + "tensor_model_parallel_size=2", megatron + "sequence_parallel=False"});
-    const MemoryPlan half = memory_plan(even, d.config);
-    CHECK(half.weights == model::ParameterLayout(even, 4, {.size = 2, .rank = 1}).numel() * 4);
-    // A group of all 4 pool ranks, 16 documents aligned to 2 x 2 x 4.
-    CHECK(half.tokens_per_rank == (4 * 128 + 16 * (2 * 2 * 4 - 1)) / 4);
-    CHECK(half.logits == half.tokens_per_rank * 50 * 4);
-    CHECK(half.kv_cache == 8 * 256 * 2 * 2 * 1 * 10 * 4);
-    const int64_t heads = 62 + 33, ffn = 3 * 14;
-    CHECK(half.activations == half.tokens_per_rank * (2 * (130 + heads + ffn) + 65) * 4);
-    const test::Configured s =
-        configured(valid_dynamic_run(), {megatron + "tensor_model_parallel_size=2"});
-    const int64_t own_rows = (half.tokens_per_rank + 1) / 2;
-    CHECK(
-        memory_plan(even, s.config).activations ==
-        (2 * (own_rows * 130 + half.tokens_per_rank * (heads + ffn)) + half.tokens_per_rank * 65) *
-            4);
-  }
-}
-
-TEST_CASE("bytes for people") {
-  CHECK(human_bytes(17) == "17 B");
-  CHECK(human_bytes(1536) == "1.50 KiB");
-  CHECK(human_bytes(int64_t{3} << 30) == "3.00 GiB");
-  CHECK(human_bytes(int64_t{5000} << 40) == "5000.00 TiB");
 }
 
 TEST_CASE("lengths of a first mini-batch") {
