@@ -14,29 +14,39 @@ namespace {
 constexpr int kBug = 1;
 constexpr int kMachineFailed = 3;
 
-}  // namespace
+struct Described {
+  std::string message;
+  int exit_code;
+};
 
-int report_failure(const std::exception_ptr& failure) {
+Described describe(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const Error& e) {
-    log::error(e.what());
-    return e.exit_code();
+    return {e.what(), e.exit_code()};
   } catch (const std::bad_alloc&) {
-    log::error("the machine: out of memory");
-    return kMachineFailed;
+    return {"the machine: out of memory", kMachineFailed};
   } catch (const std::system_error& e) {  // files, threads and streams alike
-    log::error(std::string("the machine: ") + e.what());
-    return kMachineFailed;
+    return {std::string("the machine: ") + e.what(), kMachineFailed};
   } catch (const std::exception& e) {
-    log::error(std::string("internal error, please report it: ") + e.what());
-    return kBug;
+    return {std::string("internal error, please report it: ") + e.what(), kBug};
   } catch (...) {
-    log::error("internal error, please report it: an exception of an unknown type");
-    return kBug;
+    return {"internal error, please report it: an exception of an unknown type", kBug};
   }
 }
 
-void end_process(const std::exception_ptr& failure) { std::_Exit(report_failure(failure)); }
+}  // namespace
+
+int report_failure(const std::exception_ptr& failure) {
+  const Described described = describe(failure);
+  log::error(described.message);
+  return described.exit_code;
+}
+
+void end_process(const std::exception_ptr& failure) {
+  const Described described = describe(failure);
+  log::last_error(described.message);
+  std::_Exit(described.exit_code);
+}
 
 }  // namespace verlcpp::app

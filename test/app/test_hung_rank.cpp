@@ -1,9 +1,11 @@
 // The end of a process whose rank does not come back. The test runs itself: the hidden cases at the
 // end of this file are the program, with ranks on threads and the executable's own end_process.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -11,8 +13,10 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "app/failure.h"
 #include "base/error.h"
@@ -27,18 +31,29 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A child process that runs one hidden case of this executable, its stderr in a file.
+/// A process in the background, its stdout where one says and its stderr in a file or there too.
 class Child {
  public:
-  explicit Child(const std::string& test_case) {
-    const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  /// Runs one hidden case of this executable.
+  explicit Child(const std::string& test_case)
+      : Child({std::filesystem::read_symlink("/proc/self/exe").string(), test_case}, -1, false) {}
+  /// `out`: a descriptor, or -1 for /dev/null.
+  Child(std::vector<std::string> words, int out, bool err_too) {
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const int err = ::open(err_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (out < 0) out = null;
     pid_ = ::fork();
-    if (pid_ != 0) return;
-    if (std::freopen(err_.c_str(), "w", stderr) != nullptr &&
-        std::freopen("/dev/null", "w", stdout) != nullptr) {
-      ::execl(self.c_str(), self.c_str(), test_case.c_str(), static_cast<char*>(nullptr));
+    if (pid_ == 0) {
+      if (::dup2(out, STDOUT_FILENO) >= 0 && ::dup2(err_too ? out : err, STDERR_FILENO) >= 0) {
+        ::execv(argv[0], argv.data());
+      }
+      ::_exit(127);
     }
-    ::_exit(127);
+    ::close(null);
+    ::close(err);
   }
   ~Child() {
     if (pid_ > 0) ::kill(pid_, SIGKILL), wait();
@@ -54,6 +69,18 @@ class Child {
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
+  /// Its exit code, or -1 when it is still there after `limit`.
+  int wait(std::chrono::milliseconds limit) {
+    for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+      int status = 0;
+      if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+        pid_ = 0;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+    return -1;
+  }
   std::string err() const {
     std::ifstream in(err_);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -64,6 +91,25 @@ class Child {
   std::string err_ = folder_.path() + "/stderr";
   pid_t pid_ = 0;
 };
+
+/// A pipe that holds one page, so that a few lines fill it.
+std::array<int, 2> small_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0 || ::fcntl(ends[1], F_SETPIPE_SZ, 4096) < 0) {
+    throw std::runtime_error("no pipe of one page");
+  }
+  return ends;
+}
+
+/// Reads until `word` has come; false when the other end closes first.
+bool read_until(int in, const std::string& word) {
+  std::string text;
+  for (char c = 0; text.find(word) == std::string::npos;) {
+    if (::read(in, &c, 1) != 1) return false;
+    text += c;
+  }
+  return true;
+}
 
 /// What SIGSTOP would do to the work of one rank, for good.
 [[noreturn]] void hang() {
@@ -94,6 +140,37 @@ TEST_CASE("an exception ends the process within a second though another rank is 
   CHECK(child.wait() == 2);
   CHECK(Clock::now() - start < 1s);
   CHECK(child.err() == "error: row 7 is bad\n");
+}
+
+// As after Ctrl-S, or with a pager that stands still: rank 0 waits inside of a log call, with what
+// locks it takes, for a reader of the metrics that never comes.
+TEST_CASE("a run whose output nobody takes ends after nccl_timeout, with 3 and one message") {
+  const bool err_too = GENERATE(false, true);  // 2>&1: the message cannot be written either
+  const test::TemporaryFolder folder;
+  const auto [in, out] = small_pipe();
+  Child child(
+      {VERLCPP_TRAIN, "--config-name", "quickstart",
+       "data.train_files=" VERLCPP_QUICKSTART "/train.jsonl",
+       "actor_rollout_ref.model.path=" VERLCPP_QUICKSTART "/model",
+       "actor_rollout_ref.nccl_timeout=1", "actor_rollout_ref.rollout.n=4",
+       "data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+       "data.max_response_length=24", "trainer.total_training_steps=1000", "trainer.logger=console",
+       "trainer.save_freq=-1", "trainer.default_local_dir=" + folder.path() + "/checkpoints"},
+      out, err_too);
+  ::close(out);
+  REQUIRE(read_until(in, "step:1 "));
+  const auto start = Clock::now();
+  CHECK(child.wait(10s) == 3);
+  // Filling the pipe, the limit and the watchdog's tick, the grace, and two seconds for stderr.
+  CHECK(Clock::now() - start < (err_too ? 6s : 4s));
+  ::close(in);
+  if (err_too) return;
+  const std::string said = child.err();
+  INFO(said);
+  CHECK(said.find("error: rank 0 (TP 0, pool rank 0) has not answered for 1 s "
+                  "(actor_rollout_ref.nccl_timeout): phase ") != std::string::npos);
+  CHECK(said.find("error: ") == said.rfind("error: "));
+  CHECK(said.ends_with("\n"));
 }
 
 TEST_CASE("a process that was suspended as a whole goes on") {
