@@ -63,17 +63,25 @@ void write_file(const Engine& engine, const std::vector<Stored>& buffers, const 
 
 }  // namespace
 
+bool names_weights(const std::vector<std::string>& contents) {
+  return contains(contents, "model") || contains(contents, "hf_model");
+}
+
+bool names_optimizer(const std::vector<std::string>& contents) {
+  return contains(contents, "optimizer");
+}
+
 void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
                               const std::vector<std::string>& contents, const std::string& folder) {
   const fs::path root(folder);
-  if (contains(contents, "model") || contains(contents, "hf_model")) {
+  if (names_weights(contents)) {
     const std::string target = (root / kModelFolder).string();
     write_file(engine, {{tensors.weights, ""}}, root / kModelFolder / "model.safetensors", [&] {
       model::export_hf_files(tensors.model_folder, target, tensors.model,
                              tensors.weights.flat().dtype());
     });
   }
-  if (contains(contents, "optimizer")) {
+  if (names_optimizer(contents)) {
     const fs::path path = root / kOptimizerFile;
     write_file(engine, optimizer_state(tensors), path, [&] { create_folder(path.parent_path()); });
   }
@@ -83,12 +91,13 @@ void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
                              const std::vector<std::string>& contents, const std::string& folder) {
   const fs::path root(folder);
   const auto beat = [&] { engine.comm.status.beat(); };
-  if (contains(contents, "optimizer")) {
+  if (names_optimizer(contents)) {
     const model::SafetensorsReader reader((root / kOptimizerFile).string());
     for (const Stored& stored : optimizer_state(tensors)) {
       model::load_hf_tensors(engine.backend, reader, stored.suffix, stored.buffer, beat);
     }
-  } else if (contains(contents, "model")) {
+  } else {
+    expects(names_weights(contents), "a resume loads weights");
     model::load_hf_weights(engine.backend, (root / kModelFolder).string(), tensors.weights, beat);
   }
 }

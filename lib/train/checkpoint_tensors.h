@@ -22,6 +22,11 @@ struct RunTensors {
   Optimizer& optimizer;
 };
 
+/// Whether actor.checkpoint.save_contents or load_contents names the weights: model, which verl
+/// writes as a Hugging Face folder by default, or hf_model; and whether the optimizer's state.
+bool names_weights(const std::vector<std::string>& contents);
+bool names_optimizer(const std::vector<std::string>& contents);
+
 /// Writes what `contents` (actor.checkpoint.save_contents) names under `folder`, in the run's
 /// dtype. Every rank of the world calls it and writes its share of each file; rank 0 creates them.
 /// Synced to disk on return. DeviceError names the path, the bytes needed and the reason.
@@ -29,7 +34,8 @@ void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
                               const std::vector<std::string>& contents, const std::string& folder);
 
 /// Loads what `contents` (actor.checkpoint.load_contents) names, each rank its own part: the
-/// optimizer state and its master weights, else the model's weights alone.
+/// optimizer state and its master weights, else the model's weights alone. One of the two must be
+/// named.
 void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
                              const std::vector<std::string>& contents, const std::string& folder);
 

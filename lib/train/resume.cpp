@@ -1,8 +1,8 @@
 #include "train/resume.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -26,10 +26,15 @@ void check_resumable(const TrainConfig& config, const std::string& folder,
         config.trainer.resume_mode, folder, config.actor_rollout_ref.model.path));
   }
   const auto& contents = config.actor_rollout_ref.actor.checkpoint.load_contents;
-  for (const auto& [name, file] :
-       {std::pair{"optimizer", kOptimizerFile}, {"model", kModelFolder}}) {
-    const bool wanted = std::find(contents.begin(), contents.end(), name) != contents.end();
-    if (!wanted || fs::exists(fs::path(folder) / file)) continue;
+  if (!names_weights(contents) && !names_optimizer(contents)) {
+    throw ConfigError(fmt::format(
+        "actor_rollout_ref.actor.checkpoint.load_contents=[{}] names neither model nor optimizer, "
+        "so nothing of {} would be loaded; add one, or set trainer.resume_mode=disable",
+        fmt::join(contents, ", "), folder));
+  }
+  for (const std::string& name : contents) {
+    const char* file = name == "optimizer" ? kOptimizerFile : kModelFolder;
+    if (name == "extra" || fs::exists(fs::path(folder) / file)) continue;
     throw ConfigError(
         fmt::format("actor_rollout_ref.actor.checkpoint.load_contents names {}, which {} does not "
                     "hold; leave it out of load_contents to continue without",

@@ -18,19 +18,6 @@ namespace verlcpp::train {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-bool contains(const std::vector<std::string>& names, const char* name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// The weights as a Hugging Face folder, which is what "model" is in verl's default.
-bool exports(const std::vector<std::string>& contents) {
-  return contains(contents, "model") || contains(contents, "hf_model");
-}
-
-}  // namespace
-
 Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                  Report* report, const std::atomic<int>& stop_signal)
     : engine_(engine),
@@ -239,7 +226,7 @@ void Trainer::publish_checkpoint() {
     if (recorder_) recorder_->sync();
     const std::string saved = draft_->publish(config_.trainer.max_actor_ckpt_to_keep);
     draft_.reset();
-    const bool exported = exports(config_.actor_rollout_ref.actor.checkpoint.save_contents);
+    const bool exported = names_weights(config_.actor_rollout_ref.actor.checkpoint.save_contents);
     report_->checkpoint_saved(saved, exported ? (fs::path(saved) / kModelFolder).string() : "");
   }
   saved_steps_ = done_steps_;
@@ -270,7 +257,7 @@ std::optional<std::string> Trainer::resume() {
   const CheckpointState saved = read_state(folder);
   const auto& contents = config_.actor_rollout_ref.actor.checkpoint.load_contents;
   load_checkpoint_tensors(engine_, tensors(), contents, folder);
-  if (contains(contents, "optimizer")) optimizer_.set_steps(saved.optimizer_steps);
+  if (names_optimizer(contents)) optimizer_.set_steps(saved.optimizer_steps);
   kl_.set_value(saved.kl_coef);
   done_steps_ = saved_steps_ = saved.step;
   // resume_path begins a run of its own: retention leaves alone what the path may need again.

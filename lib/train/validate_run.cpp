@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "train/checkpoint_tensors.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -69,14 +70,19 @@ void check_loggers(const TrainerConfig& trainer, Findings& findings) {
                 " are the loggers that write");
 }
 
-/// Something goes into the checkpoints.
+/// Something goes into the checkpoints, and comes back.
 void check_saving(const TrainConfig& config, Findings& findings) {
+  const CheckpointConfig& parts = config.actor_rollout_ref.actor.checkpoint;
+  const auto weights = [](const std::vector<std::string>& names) {
+    return names_weights(names) || names_optimizer(names);
+  };
   if (config.trainer.save_freq <= 0) return;
-  const std::vector<std::string>& parts = config.actor_rollout_ref.actor.checkpoint.save_contents;
-  // hf_model exports the weights as model does.
-  const bool saves =
-      contains(parts, "model") || contains(parts, "optimizer") || contains(parts, "hf_model");
-  findings.require(saves, "actor_rollout_ref.actor.checkpoint.save_contents",
+  const bool resumes = config.trainer.resume_mode != "disable";
+  findings.require(!resumes || weights(parts.load_contents) || !weights(parts.save_contents),
+                   "actor_rollout_ref.actor.checkpoint.load_contents",
+                   "must contain model or optimizer unless trainer.resume_mode=disable, or a "
+                   "resumed run would start from other weights");
+  findings.require(weights(parts.save_contents), "actor_rollout_ref.actor.checkpoint.save_contents",
                    "must contain model or optimizer when trainer.save_freq > 0, or nothing that "
                    "can be trained on is saved");
 }
@@ -95,15 +101,17 @@ void check_trainer(const TrainConfig& config, Findings& findings) {
                    "must be one of " + join(truncations));
   const std::vector<std::string> contents = {"model", "optimizer", "extra", "hf_model"};
   const CheckpointConfig& checkpoint = config.actor_rollout_ref.actor.checkpoint;
+  bool all_known = true;
   const auto known = [&](const std::vector<std::string>& names, const std::string& field) {
     for (const std::string& name : names) {
+      all_known = all_known && contains(contents, name);
       findings.require(contains(contents, name), "actor_rollout_ref.actor.checkpoint." + field,
                        name + " is not a part of a checkpoint; must be among " + join(contents));
     }
   };
   known(checkpoint.save_contents, "save_contents");
   known(checkpoint.load_contents, "load_contents");
-  check_saving(config, findings);
+  if (all_known) check_saving(config, findings);
 }
 
 }  // namespace

@@ -108,6 +108,25 @@ TEST_CASE("a resumed run is the uninterrupted one, bit for bit") {
   }
 }
 
+TEST_CASE("an export alone is loaded too; the optimizer begins anew") {
+  const TemporaryFolder exported, model;
+  const std::string contents = kA + "actor.checkpoint.save_contents=";
+  const std::string same = kA + "actor.optim.total_training_steps=4";
+  for (const auto& [folder, what] : {std::pair{&exported, "[hf_model]"}, {&model, "[model]"}}) {
+    expect_success(quickstart(folder->path(), 2, {contents + what, same}));
+    const Outcome resumed = expect_success(quickstart(folder->path(), 3, {contents + what, same}));
+    CHECK_THAT(resumed.out, ContainsSubstring("(step 2)"));
+  }
+  CHECK(metrics(exported) == metrics(model));
+  const TemporaryFolder whole;
+  expect_success(quickstart(whole.path(), 3, {same}));
+  // The third step samples from the weights after two, not from the first ones.
+  const auto score = [](const TemporaryFolder& folder) {
+    return metrics(folder).at(2)["data"]["actor/entropy"].get<double>();
+  };
+  CHECK(score(exported) == Approx(score(whole)).epsilon(1e-6));
+}
+
 TEST_CASE("a checkpoint of another model, or without an optimizer, is refused by name") {
   const TemporaryFolder folder;
   expect_success(quickstart(folder.path(), 1, {kA + "actor.checkpoint.save_contents=[model]"}));
