@@ -96,6 +96,15 @@ struct ThreadWorld::Hub {
     barrier(status);
   }
 
+  /// The same for collectives in which all give as much; everybody reads everybody's.
+  void publish_equal(int rank, std::span<const std::byte> bytes, RankStatus* status) {
+    publish(rank, bytes, status);
+    for (const auto& theirs : published) {
+      expects(theirs.size() == bytes.size(),
+              "ranks of a group gave tensors of different sizes to one collective");
+    }
+  }
+
   void post(int source, int destination, std::vector<std::byte> bytes) {
     std::lock_guard lock(mutex);
     throw_if_aborted();
@@ -181,7 +190,7 @@ class ThreadCommunicator final : public Communicator {
   Work all_reduce(const Tensor& x, ReduceOp op) override {
     const InCollective here(status_, hub_->name, "all_reduce");
     const auto bytes = bytes_of(x);
-    hub_->publish(rank_, bytes, status_);
+    hub_->publish_equal(rank_, bytes, status_);
     if (rank_ == 0) hub_->reduced.resize(bytes.size());
     hub_->barrier(status_);
     with_type(x.dtype(), [&]<class T>(T) {
@@ -200,7 +209,7 @@ class ThreadCommunicator final : public Communicator {
   Work reduce_scatter(const Tensor& out, const Tensor& in) override {
     const InCollective here(status_, hub_->name, "reduce_scatter");
     expects(in.numel() == out.numel() * size(), "reduce_scatter sizes do not match");
-    hub_->publish(rank_, bytes_of(in), status_);
+    hub_->publish_equal(rank_, bytes_of(in), status_);
     with_type(in.dtype(), [&]<class T>(T) {
       const auto count = static_cast<size_t>(out.numel());
       const std::vector<T> mine = reduce_range<T>(hub_->published, ReduceOp::kSum,
@@ -214,7 +223,7 @@ class ThreadCommunicator final : public Communicator {
   Work all_gather(const Tensor& out, const Tensor& in) override {
     const InCollective here(status_, hub_->name, "all_gather");
     expects(out.numel() == in.numel() * size(), "all_gather sizes do not match");
-    hub_->publish(rank_, bytes_of(in), status_);
+    hub_->publish_equal(rank_, bytes_of(in), status_);
     std::byte* to = out.data();
     for (const auto& from : hub_->published) {
       if (!from.empty() && from.data() != to) std::memmove(to, from.data(), from.size());
@@ -226,7 +235,7 @@ class ThreadCommunicator final : public Communicator {
 
   Work broadcast(const Tensor& x, int root) override {
     const InCollective here(status_, hub_->name, "broadcast");
-    hub_->publish(rank_, bytes_of(x), status_);
+    hub_->publish_equal(rank_, bytes_of(x), status_);
     const auto& from = hub_->published.at(static_cast<size_t>(root));
     if (rank_ != root && !from.empty()) std::memcpy(x.data(), from.data(), from.size());
     hub_->barrier(status_);

@@ -5,7 +5,6 @@
 #include <deque>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -148,6 +147,7 @@ void run_thread_ranks(const AxisSizes& sizes, const RankBody& body,
     if (progress.fail(std::move(failure))) ranks.abort("another rank failed");
   };
   std::vector<std::jthread> threads;
+  threads.reserve(topologies.size());
   for (const Topology& topology : topologies) {
     try {
       threads.emplace_back([&] {
@@ -159,7 +159,7 @@ void run_thread_ranks(const AxisSizes& sizes, const RankBody& body,
         ranks.end(topology);
         progress.end();
       });
-    } catch (const std::system_error&) {  // no thread to be had: wake those that run
+    } catch (...) {  // no thread, or no memory for it: wake those that run, or they wait for good
       fail(std::current_exception());
       break;
     }

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <functional>
 #include <numeric>
 
 #include "base/error.h"
@@ -69,6 +70,31 @@ TEST_CASE("sends meet receives in issue order, also to oneself and in growing gr
               "a message went astray");
     }
   });
+}
+
+TEST_CASE("ranks that give tensors of different sizes are a bug of ours, and nothing is read") {
+  using Call = std::function<void(Communicator&, const Tensor&)>;
+  const std::vector<Call> calls{
+      [](Communicator& c, const Tensor& x) { c.all_reduce(x, ReduceOp::kSum).wait(); },
+      [](Communicator& c, const Tensor& x) { c.broadcast(x, 0).wait(); },
+      [](Communicator& c, const Tensor& x) {
+        c.reduce_scatter(x.slice(0, {x.numel() / 2}), x).wait();
+      },
+      [](Communicator& c, const Tensor& x) {
+        std::vector<double> all(static_cast<size_t>(2 * x.numel()));
+        c.all_gather(host_tensor(all), x).wait();
+      },
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    INFO("call " << i);
+    CHECK_THROWS_WITH(
+        test::run_ranks(2,
+                        [&](int rank, Communicator&, Communicator& grad) {
+                          std::vector<double> mine(rank == 0 ? 2 : 4);
+                          calls[i](grad, host_tensor(mine));
+                        }),
+        Catch::Matchers::ContainsSubstring("tensors of different sizes to one collective"));
+  }
 }
 
 TEST_CASE("the first failure wakes every waiting rank within a second") {
