@@ -159,4 +159,59 @@ std::vector<std::string> micro_batches_of(int size) {
           "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=" + n};
 }
 
+std::vector<Layout> all_layouts() {
+  std::vector<Layout> all{
+      static_cp(2, 2, {}),
+      static_cp(3, 3, {}),
+      static_cp(4, 4, {}),
+      static_cp(4, 1, {}),
+      static_cp(4, 2, {}),
+      static_cp(1, 1, micro_batches_of(1)),
+      static_cp(1, 1, micro_batches_of(3)),
+      static_cp(4, 2, micro_batches_of(1)),
+      static_cp(1, 1, {"data.max_token_len_per_gpu=48"}),
+      static_cp(2, 2, {"data.max_token_len_per_gpu=40"}),
+      dynamic_cp(2, 1, kLongest / 2),
+      dynamic_cp(4, 2, kLongest / 4),
+      dynamic_cp(6, 3, kLongest / 6),
+      dynamic_cp(8, 2, kLongest / 8),
+      dynamic_cp(8, 8, 30),
+  };
+  for (const bool sequence_parallel : {false, true}) {
+    all.push_back(with_tp(static_cp(1, 1, {}), 2, sequence_parallel));
+    all.push_back(with_tp(static_cp(1, 1, {}), 4, sequence_parallel));  // shares kv heads
+    all.push_back(with_tp(static_cp(2, 2, {}), 2, sequence_parallel));
+    all.push_back(with_tp(dynamic_cp(4, 2, kLongest / 4), 2, sequence_parallel));
+    all.push_back(with_tp(dynamic_cp(4, 4, kLongest / 4), 4, sequence_parallel));
+    all.push_back(
+        without_zero1(with_tp(static_cp(2, 1, micro_batches_of(2)), 4, sequence_parallel)));
+  }
+  all.push_back(without_zero1(static_cp(4, 2, {})));
+  all.push_back(without_zero1(dynamic_cp(6, 3, kLongest / 6)));
+  const std::string overrides = megatron("override_transformer_config.recompute_");
+  Layout recompute = dynamic_cp(4, 2, kLongest / 4);
+  recompute.name += ", full recompute";
+  recompute.overrides.insert(
+      recompute.overrides.end(),
+      {overrides + "granularity=full", overrides + "method=uniform", overrides + "num_layers=1"});
+  all.push_back(recompute);
+  all.push_back(with_tp(recompute, 2, true));
+  recompute.name += " of the first layer";
+  recompute.overrides.push_back(overrides + "method=block");
+  all.push_back(recompute);
+  recompute = static_cp(2, 2, {});
+  recompute.name += ", selective recompute";
+  recompute.overrides.push_back(overrides + "granularity=selective");
+  all.push_back(recompute);
+  Layout mixed = static_cp(1, 1, {"data.max_token_len_per_gpu=60"});
+  mixed.name += ", shuffled packing";
+  mixed.shuffle_packing = true;
+  all.push_back(mixed);
+  mixed = dynamic_cp(6, 3, 16);
+  mixed.name += ", shuffled packing";
+  mixed.shuffle_packing = true;
+  all.push_back(mixed);
+  return all;
+}
+
 }  // namespace verlcpp::test

@@ -49,5 +49,7 @@ Layout with_tp(Layout layout, int tp, bool sequence_parallel);
 Layout without_zero1(Layout layout);
 /// Static micro-batches of so many samples, in every pass.
 std::vector<std::string> micro_batches_of(int size);
+/// Every kind of layout there is; each must give the numbers of one rank with one micro-batch.
+std::vector<Layout> all_layouts();
 
 }  // namespace verlcpp::test
