@@ -176,15 +176,46 @@ std::optional<std::string> CheckpointFolder::find(
   return final_folder(complete.back());
 }
 
-std::string CheckpointFolder::continue_from(const std::optional<std::string>& resumed) const {
-  std::optional<int64_t> wanted;
-  if (resumed && same_folder(without_slash(*resumed).parent_path(), root_)) {
-    wanted = step_of_folder(*resumed);
+std::vector<int64_t> CheckpointFolder::restore_replaced() const {
+  std::vector<int64_t> steps;
+  if (!fs::is_directory(root_)) return steps;
+  try {
+    for (const auto& entry : fs::directory_iterator(root_)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(".") || !name.ends_with(".old")) continue;
+      const auto step = step_of(name.substr(1, name.size() - 5));
+      // Without a whole one that was to replace it, it is a checkpoint being removed.
+      if (step && fs::exists(fs::path(aside_folder(*step)) / kManifest) &&
+          !fs::exists(final_folder(*step))) {
+        steps.push_back(*step);
+      }
+    }
+    for (const int64_t step : steps) fs::rename(old_folder(step), final_folder(step));
+  } catch (const fs::filesystem_error& e) {
+    throw DeviceError("checkpoint folder " + root_ + " cannot be mended: " + e.what());
   }
+  return steps;
+}
+
+/// The step of `resumed` where it lies in this folder.
+std::optional<int64_t> CheckpointFolder::step_within(
+    const std::optional<std::string>& resumed) const {
+  if (!resumed || !same_folder(without_slash(*resumed).parent_path(), root_)) return {};
+  return step_of_folder(*resumed);
+}
+
+bool CheckpointFolder::leads_elsewhere(const std::optional<std::string>& resumed) const {
   const fs::path tracker = fs::path(root_) / kTracker;
-  if (!fs::exists(tracker)) return "";  // a run that was given up stays so
+  if (!fs::exists(tracker)) return false;  // a run that was given up stays so
+  const std::optional<int64_t> wanted = step_within(resumed);
+  return !wanted || read_text(tracker) != std::to_string(*wanted);
+}
+
+std::string CheckpointFolder::continue_from(const std::optional<std::string>& resumed) const {
+  if (!leads_elsewhere(resumed)) return "";
+  const std::optional<int64_t> wanted = step_within(resumed);
+  const fs::path tracker = fs::path(root_) / kTracker;
   const std::string before = read_text(tracker);
-  if (wanted && before == std::to_string(*wanted)) return "";
   const std::string run = "trainer.default_local_dir=" + root_ + " held a run saved up to step " +
                           before + "; its folders stay until this run saves the same steps, and " +
                           "resume_mode=auto now goes on from ";

@@ -50,6 +50,13 @@ class CheckpointFolder {
   std::optional<std::string> find(const std::string& resume_mode,
                                   const std::optional<std::string>& resume_from_path) const;
 
+  /// A kill while a checkpoint of the same step was being replaced, where the file system cannot
+  /// exchange two names, leaves it under old_folder() alone: it gets its name back. Returns the
+  /// steps. For the run that holds the folder's lock, before find().
+  std::vector<int64_t> restore_replaced() const;
+
+  /// Whether the tracker leads to another checkpoint than `resumed` (what find() gave).
+  bool leads_elsewhere(const std::optional<std::string>& resumed) const;
   /// From now on this folder belongs to a run that goes on from `resumed` (what find() gave), or
   /// from scratch: the tracker must not lead the next resume_mode=auto to a checkpoint of another
   /// run before this one's first save. Returns what was changed as a message, "" for nothing.
@@ -63,6 +70,7 @@ class CheckpointFolder {
  private:
   std::optional<int64_t> tracked() const;
   std::vector<int64_t> complete_steps() const;
+  std::optional<int64_t> step_within(const std::optional<std::string>& resumed) const;
 
   std::string root_;
 };

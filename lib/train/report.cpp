@@ -38,8 +38,15 @@ bool has(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string how_to_go_on(const TrainerConfig& trainer, bool nothing_done) {
-  if (nothing_done) return " before a step was done; there is nothing to save";
+/// `new_steps` since the start of this process, `done_at_start` before it.
+std::string how_to_go_on(const TrainerConfig& trainer, size_t new_steps, int64_t done_at_start) {
+  if (new_steps == 0 && done_at_start == 0) {
+    return " before a step was done; there is nothing to save";
+  }
+  if (new_steps == 0) {
+    return fmt::format(" before a new step was done; the same command continues after step {}",
+                       done_at_start);
+  }
   if (trainer.resume_mode == "auto") return "; the same command continues from here";
   return "; the same command with trainer.resume_mode=auto continues from here";
 }
@@ -68,6 +75,8 @@ void Report::phase(const std::string& name) {
 void Report::check_files() const {
   if (state_->file) state_->file->check();
 }
+
+bool Report::keeps_rows() const { return state_->file.has_value(); }
 
 void Report::sync() const {
   if (state_->file) state_->file->sync();
@@ -132,7 +141,8 @@ void Report::finish(const std::string& stopped_by) {
     log::info(ascii_plot(s.rewards, 64, 8));
   }
   if (!stopped_by.empty()) {
-    log::info("stopped by " + stopped_by + how_to_go_on(config_.trainer, s.rewards.empty()));
+    log::info("stopped by " + stopped_by +
+              how_to_go_on(config_.trainer, s.rewards.size(), s.done_at_start));
   }
   if (!s.checkpoint.empty()) log::info("checkpoint:          " + s.checkpoint);
   if (s.file) log::info("metrics:             " + s.file->path());

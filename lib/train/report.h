@@ -39,6 +39,8 @@ class Report {
   /// Training begins after `done_steps` of `total_steps`; cuts metrics of later steps.
   void begin(int64_t done_steps, int64_t total_steps);
   void step(const StepOutcome& outcome);
+  /// Whether there is a metrics file.
+  bool keeps_rows() const;
   /// Brings the metrics so far to the disk: a checkpoint must not be there before its steps' rows.
   void sync() const;
   void checkpoint_saved(const std::string& folder, const std::string& export_folder);

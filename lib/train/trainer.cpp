@@ -62,16 +62,7 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
   if (report_ == nullptr) return;
   report_->phase("ranks and weights");
   report_->check_files();
-  if (config_.trainer.save_freq > 0) {
-    for (const std::string& name : checkpoints_.remove_leftovers()) {
-      log::warning("removed " + name + ", left behind by an interrupted save");
-    }
-    const std::string changed = checkpoints_.continue_from(resumed);
-    if (!changed.empty()) log::warning(changed);
-    // A save that was interrupted after the tracker has not removed what it made too old.
-    const auto& most = config_.trainer.max_actor_ckpt_to_keep;
-    if (most && previous_) checkpoints_.remove_older(*previous_, *most);
-  }
+  take_over(resumed);
   if (const auto& record_path = config_.actor_rollout_ref.rollout.record_path) {
     int64_t kept =
         done_steps_ * config_.data.train_batch_size * config_.actor_rollout_ref.rollout.n;
@@ -83,6 +74,31 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
   }
   report_->begin(done_steps_, inputs_.total_steps);
   notice_.emplace(stop_signal_);
+}
+
+/// The checkpoint folder becomes this run's. One that does not save takes it only where another
+/// run's checkpoints would lie beside its rows; it still saves when it is stopped.
+void Trainer::take_over(const std::optional<std::string>& resumed) {
+  const std::string& root = checkpoints_.root();
+  if (config_.trainer.save_freq <= 0) {
+    const std::string reason = unwritable_reason(root);
+    if (!reason.empty()) {
+      log::warning(
+          fmt::format("trainer.default_local_dir={} cannot be written ({}): a run that is "
+                      "stopped could not be saved",
+                      root, reason));
+    }
+    if (!report_->keeps_rows() || !checkpoints_.leads_elsewhere(resumed)) return;
+    lock_.emplace(root, "trainer.default_local_dir=" + root);
+  }
+  for (const std::string& name : checkpoints_.remove_leftovers()) {
+    log::warning("removed " + name + ", left behind by an interrupted save");
+  }
+  const std::string changed = checkpoints_.continue_from(resumed);
+  if (!changed.empty()) log::warning(changed);
+  // A save that was interrupted after the tracker has not removed what it made too old.
+  const auto& most = config_.trainer.max_actor_ckpt_to_keep;
+  if (most && previous_) checkpoints_.remove_older(*previous_, *most);
 }
 
 /// False: the ranks agreed to stop, and nothing of this step remains.
@@ -158,7 +174,7 @@ void Trainer::announce(const std::string& work, int64_t step) {
 void Trainer::end_stopped() {
   if (done_steps_ == saved_steps_) return;
   if (report_ != nullptr) {
-    if (config_.trainer.save_freq <= 0) take_folder();
+    if (config_.trainer.save_freq <= 0 && !lock_) take_folder();
     log::info(fmt::format("{}: saving step {}", signal_name(stop_signal_), done_steps_));
   }
   engine_.comm.status.enter("save_checkpoint");
@@ -166,7 +182,7 @@ void Trainer::end_stopped() {
   publish_checkpoint();
 }
 
-/// A run that saves only when it is stopped has not looked at its folder before.
+/// A run that saves only when it is stopped has not taken its folder before.
 void Trainer::take_folder() {
   const std::string& folder = checkpoints_.root();
   try {
@@ -247,6 +263,12 @@ std::optional<std::string> Trainer::resume() {
   status.enter("resume");
   std::string mine;
   if (report_ != nullptr) {
+    if (config_.trainer.save_freq > 0) {  // the folder is locked
+      for (const int64_t step : checkpoints_.restore_replaced()) {
+        log::warning(fmt::format("{}: the save that was to replace it was interrupted",
+                                 checkpoints_.final_folder(step)));
+      }
+    }
     mine = find_checkpoint(config_, state(), report_->config_text(), [&] {
              status.beat();
            }).value_or("");

@@ -34,7 +34,8 @@ class Trainer {
           const std::atomic<int>& stop_signal);
   /// Resumes by resume_mode and runs to the last step: true. When the ranks agree to stop: drops a
   /// step that has not come to its update, finishes one that has, saves what is not saved yet and
-  /// returns false; before the first step it changes no file.
+  /// returns false. A stop that is seen before training begins changes no file; one before the
+  /// first step only what beginning changes: leftovers removed, the tracker, rows cut.
   bool run();
 
  private:
@@ -42,6 +43,7 @@ class Trainer {
   bool train_step(int64_t step);
   std::optional<StepExperience> collect(int64_t step, PhaseTimer& timer);
   void end_stopped();
+  void take_over(const std::optional<std::string>& resumed);
   void take_folder();
   bool is_save_step(int64_t step) const;
   void write_checkpoint();
@@ -67,8 +69,9 @@ class Trainer {
   int64_t done_steps_ = 0;           // finished steps; the next one is done_steps_ (0-based)
   int64_t saved_steps_ = 0;          // of them, on the disk
   std::optional<int64_t> previous_;  // the run's last checkpoint in checkpoints_
-  std::optional<data::ReplayWriter> recorder_;    // rollout.record_path, rank 0
-  std::optional<CheckpointLock> lock_;            // rank 0, at a stop with save_freq <= 0
+  std::optional<data::ReplayWriter> recorder_;  // rollout.record_path, rank 0
+  std::optional<CheckpointLock>
+      lock_;  // rank 0 with save_freq <= 0, when it must change the folder
   std::optional<CheckpointDraft> draft_;          // rank 0, from write_ to publish_checkpoint
   std::optional<StopNotice> notice_;              // rank 0, while training
   double update_seconds_ = 0, save_seconds_ = 0;  // of the last one, for the notice

@@ -102,6 +102,9 @@ TEST_CASE("a stop that cannot save says so: the machine's failure, with the path
   const Outcome stopped = stop(child, SIGTERM);
   INFO(stopped.out << stopped.err);
   CHECK(stopped.code == 3);
+  CHECK_THAT(stopped.err, ContainsSubstring("warning: trainer.default_local_dir=" + file +
+                                            " cannot be written (Not a directory): a run that is "
+                                            "stopped could not be saved"));
   CHECK_THAT(stopped.err, ContainsSubstring("error: SIGTERM: step ") &&
                               ContainsSubstring(" cannot be saved: trainer.default_local_dir=" +
                                                 file + " cannot be written: Not a directory"));

@@ -167,6 +167,27 @@ TEST_CASE("a checkpoint folder that cannot be written is known before training")
   CHECK_THAT(outcome.out, !ContainsSubstring("step:1"));
 }
 
+TEST_CASE("a run that does not save leaves no checkpoint of another one beside its rows") {
+  const TemporaryFolder folder, whole;
+  const std::vector<std::string> same{kA + "actor.optim.total_training_steps=8"};
+  auto other = same;
+  other.insert(other.end(), {"trainer.save_freq=-1", "trainer.resume_mode=disable",
+                             kA + "rollout.seed=77", "trainer.logger=[console]"});
+  expect_success(quickstart(folder.path(), 2, same));
+  // Without rows of its own it has no claim to the folder.
+  expect_success(quickstart(folder.path(), 2, other));
+  CHECK(tracked_step(folder.path()) == 2);
+  other.pop_back();
+  const Outcome taken = expect_success(quickstart(folder.path(), 2, other));
+  CHECK_THAT(taken.err, ContainsSubstring("held a run saved up to step 2") &&
+                            ContainsSubstring("now goes on from this run's first save"));
+  CHECK(strays(folder.path()).empty());
+  const Outcome again = expect_success(quickstart(folder.path(), 3, same));
+  CHECK_THAT(again.out, !ContainsSubstring("Resuming from"));
+  expect_success(quickstart(whole.path(), 3, same));
+  CHECK(metrics(folder) == metrics(whole));
+}
+
 TEST_CASE("rows after the resumed step and a torn line are cut from the metrics file") {
   const TemporaryFolder folder;
   expect_success(quickstart(folder.path(), 3, {"trainer.save_freq=2"}));

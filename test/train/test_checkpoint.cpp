@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "saved_checkpoint.h"
 #include "support/catch.h"
+#include "train/checkpoint_lock.h"
 #include "train/digest.h"
 
 using namespace verlcpp;
@@ -170,4 +171,32 @@ TEST_CASE("what an interrupted save or removal left behind is removed, and nothi
   CHECK(folder.remove_leftovers().empty());
   CHECK(fs::exists(temp.path / "notes.tmp"));
   CHECK(folder.find("auto", {}) == good);
+}
+
+TEST_CASE("a checkpoint that was being replaced gets its name back, one being removed does not") {
+  const TempFolder temp;
+  const CheckpointFolder folder(temp.path.string());
+  CHECK(folder.restore_replaced().empty());
+  const std::string saved = save(folder, 2);
+  save(folder, 3, 2);
+  // As a kill between the two renames leaves it.
+  fs::rename(saved, folder.old_folder(2));
+  CHECK(folder.restore_replaced().empty());
+  put(fs::path(folder.aside_folder(2)) / "actor/half", "x");
+  CHECK(folder.restore_replaced().empty());
+  put(fs::path(folder.aside_folder(2)) / kManifest, "{}");
+  CHECK(folder.restore_replaced() == std::vector<int64_t>{2});
+  CHECK(read_checkpoint(saved).step == 2);
+  CHECK(folder.restore_replaced().empty());
+  CHECK(folder.remove_leftovers() == std::vector<std::string>{".global_step_2.tmp"});
+}
+
+TEST_CASE("a folder is known to take nothing before anything is made in it") {
+  const TempFolder temp;
+  put(temp.path / "file", "");
+  CHECK(unwritable_reason((temp.path / "a/b").string()).empty());
+  CHECK(unwritable_reason("a/b").empty());
+  CHECK(unwritable_reason((temp.path / "file").string()) == "Not a directory");
+  CHECK(unwritable_reason((temp.path / "file/b").string()) == "Not a directory");
+  CHECK_FALSE(fs::exists(temp.path / "a"));
 }
