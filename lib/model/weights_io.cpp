@@ -1,7 +1,6 @@
 #include "model/weights_io.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -119,6 +118,29 @@ std::vector<std::byte> read_as(Backend& backend, const Tensor& x, DType dtype) {
   return bytes;
 }
 
+/// Elements `window` of all tensors laid end to end at `places`: those that this rank owns, zeros
+/// elsewhere.
+std::vector<double> window_of(Backend& backend, const ParameterBuffer& buffer,
+                              const FlatRange& share,
+                              const std::map<std::string, FlatRange>& places,
+                              const FlatRange& window) {
+  std::vector<double> out(static_cast<size_t>(window.count));
+  for_each_part(
+      buffer.layout(), share, [&](const auto& spec, const auto& piece, const FlatRange& part) {
+        const FlatRange& place = places.at(piece.hf_name);
+        if (!piece.owned || intersection(place, window).count <= 0) return;
+        for (const Run& run : runs_of(spec, piece, part)) {
+          const int64_t begin = place.first + run.global;
+          const FlatRange here = intersection({begin, run.count}, window);
+          if (here.count <= 0) continue;
+          const std::vector<double> values =
+              download(backend, buffer.slice({run.flat + here.first - begin, here.count}));
+          std::copy(values.begin(), values.end(), out.begin() + (here.first - window.first));
+        }
+      });
+  return out;
+}
+
 }  // namespace
 
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
@@ -189,36 +211,29 @@ std::map<std::string, std::vector<double>> gather_hf_tensors(Backend& backend,
                                                              parallel::Communicator& world,
                                                              const ParameterBuffer& buffer,
                                                              const FlatRange& share) {
-  // Each rank sends its elements and where they belong: (tensor, first, count) and the values.
-  std::vector<double> mine;
-  std::map<std::string, std::vector<double>> all;
-  std::vector<std::string> names;
-  std::map<std::string, double> number;
+  // All tensors laid end to end, a piece of them at a time: every rank puts in what it has, zeros
+  // elsewhere, and the sum is the whole.
+  std::map<std::string, FlatRange> places;
+  int64_t total = 0;
   for (const TensorEntry& entry : hf_entries(buffer.layout(), buffer.flat().dtype(), "")) {
-    number[entry.name] = static_cast<double>(names.size());
-    names.push_back(entry.name);
-    all[entry.name].resize(static_cast<size_t>(numel_of(entry.shape)));
+    places[entry.name] = {total, numel_of(entry.shape)};
+    total += numel_of(entry.shape);
   }
-  for_each_part(
-      buffer.layout(), share, [&](const auto& spec, const auto& piece, const FlatRange& part) {
-        if (!piece.owned) return;
-        const std::vector<double> values = download(backend, buffer.slice(part));
-        for (const Run& run : runs_of(spec, piece, part)) {
-          mine.insert(mine.end(), {number.at(piece.hf_name), static_cast<double>(run.global),
-                                   static_cast<double>(run.count)});
-          const auto from = values.begin() + (run.flat - part.first);
-          mine.insert(mine.end(), from, from + run.count);
-        }
-      });
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(mine)))) {
-    std::vector<double> theirs(bytes.size() / sizeof(double));
-    if (!bytes.empty()) std::memcpy(theirs.data(), bytes.data(), bytes.size());
-    for (size_t at = 0; at < theirs.size();) {
-      auto& tensor = all.at(names.at(static_cast<size_t>(theirs[at])));
-      const auto first = static_cast<int64_t>(theirs[at + 1]);
-      const auto count = static_cast<size_t>(theirs[at + 2]);
-      std::copy_n(theirs.begin() + static_cast<int64_t>(at) + 3, count, tensor.begin() + first);
-      at += 3 + count;
+  std::map<std::string, std::vector<double>> all;
+  for (int64_t first = 0; first < total; first += kGatheredAtOnce) {
+    const FlatRange window{first, std::min(kGatheredAtOnce, total - first)};
+    const Tensor sum = upload<double>(backend, window_of(backend, buffer, share, places, window),
+                                      {window.count}, MemoryTag::kComm);
+    world.all_reduce(sum, parallel::ReduceOp::kSum).wait();
+    if (world.rank() != 0) continue;
+    const std::vector<double> values = download(backend, sum);
+    for (const auto& [name, place] : places) {
+      const FlatRange here = intersection(place, window);
+      if (here.count <= 0) continue;
+      std::vector<double>& tensor = all[name];
+      tensor.resize(static_cast<size_t>(place.count));
+      std::copy_n(values.begin() + (here.first - window.first), here.count,
+                  tensor.begin() + (here.first - place.first));
     }
   }
   return all;

@@ -59,7 +59,9 @@ struct TensorEntry {
 /// DeviceError names the path, the bytes needed and the reason.
 class SafetensorsWriter {
  public:
-  SafetensorsWriter(std::string path, std::vector<TensorEntry> tensors);
+  /// `beat`, if any, is called while bytes go to the disk: a sign of life.
+  SafetensorsWriter(std::string path, std::vector<TensorEntry> tensors,
+                    std::function<void()> beat = {});
   ~SafetensorsWriter();
   /// Takes the file's whole size on the disk and writes the header.
   void create() const;
@@ -78,6 +80,7 @@ class SafetensorsWriter {
   std::string path_, header_;
   std::map<std::string, Place> places_;
   int64_t bytes_ = 0;
+  std::function<void()> beat_;
   std::unique_ptr<SyncedFile> file_;
 };
 
@@ -104,8 +107,11 @@ std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,
 void write_hf_share(Backend& backend, const ParameterBuffer& buffer, const FlatRange& share,
                     const std::string& suffix, SafetensorsWriter& file,
                     const std::function<void()>& each_tensor = {});
-/// The whole of a model's tensors by Hugging Face name on every rank of `world`, each of which
-/// holds `share` of its buffer (tests and self-tests: host memory for all of it).
+/// Elements that gather_hf_tensors takes through the communicator at a time.
+constexpr int64_t kGatheredAtOnce = int64_t{1} << 20;
+/// The whole of a model's tensors by Hugging Face name on rank 0 of `world`, in host memory; an
+/// empty map on the others. All ranks call it, each with its `share` of the buffer. Beside the
+/// result it takes a few times kGatheredAtOnce float64 numbers a rank, whatever the model's size.
 std::map<std::string, std::vector<double>> gather_hf_tensors(Backend& backend,
                                                              parallel::Communicator& world,
                                                              const ParameterBuffer& buffer,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "algo/aggregate.h"
@@ -46,12 +47,15 @@ class RankRun {
         engine_(engine),
         layout_(run.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
         weights_(engine.backend, layout_, run.dtype, MemoryTag::kWeights),
-        reference_(engine.backend, layout_, run.dtype, MemoryTag::kWeights),
         grad_(engine.backend, layout_, run.dtype, MemoryTag::kMainGrad),
         optimizer_(engine, layout_, run.dtype,
                    optimizer_options(run.config.actor_rollout_ref.actor)) {
     run.load_weights(engine.backend, weights_, false);
-    if (run.config.uses_reference()) run.load_weights(engine.backend, reference_, true);
+    if (run.config.uses_reference()) {
+      reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, run.dtype,
+                                                            MemoryTag::kWeights);
+      run.load_weights(engine.backend, *reference_, true);
+    }
   }
 
   LayoutResult updates() {
@@ -63,9 +67,8 @@ class RankRun {
     planner = observed(std::move(planner));
     for (int64_t step = 0; step < run_.updates; ++step) {
       PhaseTimer timer;
-      const auto experience =
-          make_experience(engine_, weights_, run_.config.uses_reference() ? &reference_ : nullptr,
-                          run_.config, {run_.batch.begin(), run_.batch.end()}, kl, timer);
+      const auto experience = make_experience(engine_, weights_, reference_.get(), run_.config,
+                                              {run_.batch.begin(), run_.batch.end()}, kl, timer);
       const UpdateOptions options = update_options(run_.config);
       for (const auto& samples :
            mini_batches(static_cast<int64_t>(run_.batch.size()), options, step)) {
@@ -87,12 +90,10 @@ class RankRun {
   }
 
  private:
-  /// On rank 0, whose result counts; all of them on every rank would fill the memory.
+  /// On rank 0, whose result counts; nothing on the others.
   GlobalTensors whole(const model::ParameterBuffer& buffer) const {
-    auto tensors = model::gather_hf_tensors(engine_.backend, engine_.comm.world, buffer,
-                                            layout_.share(engine_.pool_rank()));
-    if (engine_.topology.rank() != 0) tensors.clear();
-    return tensors;
+    return model::gather_hf_tensors(engine_.backend, engine_.comm.world, buffer,
+                                    layout_.share(engine_.pool_rank()));
   }
 
   /// A planner that first keeps the gradient which the mini-batch before has left behind.
@@ -108,7 +109,8 @@ class RankRun {
   const LayoutRun& run_;
   const Engine& engine_;
   model::ParameterLayout layout_;
-  model::ParameterBuffer weights_, reference_, grad_;
+  model::ParameterBuffer weights_, grad_;
+  std::unique_ptr<model::ParameterBuffer> reference_;
   Optimizer optimizer_;
   LayoutResult result_;
 };

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "model/weights_io.h"
+#include "train/initial_weights.h"
 #include "train/memory_plan.h"
 #include "train/update_pass.h"
 
@@ -27,6 +29,7 @@ constexpr double kResolvedGradient = 1e-3;
 constexpr double kSmallestLr = 1e-3;  // so that weights move by more than their rounding
 // A reference that equals the actor would make every KL term zero.
 constexpr double kReferenceScale = 0.98;
+constexpr int64_t kScaledAtOnce = int64_t{1} << 20;  // elements
 
 /// What is run: the user's configuration with small sizes, the samples, the model.
 struct Case {
@@ -110,13 +113,26 @@ int64_t optimizer_steps(const TrainConfig& config, size_t samples) {
       mini_batches(static_cast<int64_t>(samples), update_options(config), 0).size());
 }
 
-/// All ranks of a layout, with the whole tensors that rank 0 keeps and every rank gathers.
+/// All ranks of a layout, what they share, and the whole tensors that rank 0 keeps.
 int64_t memory_of(const Case& c, const TrainConfig& config) {
   const MemoryPlan plan = memory_plan(c.inputs.model, config);
-  const int64_t ranks = config.world_size();
-  const int64_t kept = 2 * (optimizer_steps(config, c.samples.batch.size()) + 1);
-  return ranks * plan.total() +
-         (ranks + kept) * plan.parameters * static_cast<int64_t>(sizeof(double));
+  const parallel::AxisSizes sizes = batching_rule(config, Pass::kActorUpdate).sizes;
+  const int64_t ranks = sizes.world;
+  // A group of threads holds a copy of what each of them gives it, and of the sum that all get:
+  // gradients in the pool, rows between TP ranks, a piece of a tensor while rank 0 gathers it.
+  const bool zero1 = config.actor_rollout_ref.actor.megatron.use_distributed_optimizer;
+  int64_t shared = (ranks + (zero1 ? 0 : ranks / sizes.pool())) * plan.gradient;
+  if (sizes.tp > 1) {
+    shared += (ranks + ranks / sizes.tp) * plan.tokens_per_rank * c.inputs.model.hidden *
+              size_of(c.dtype);
+  }
+  const auto wide = static_cast<int64_t>(sizeof(double));
+  shared += (3 * ranks + 2) * std::min(model::kGatheredAtOnce, plan.parameters) * wide;
+  // Gradients of each optimizer step and weights, of this layout and of the reference; compare()
+  // picks from either's weights.
+  const int64_t picked = c.dtype == DType::kFloat64 ? 0 : 2;
+  const int64_t kept = 2 * (optimizer_steps(config, c.samples.batch.size()) + 1) + picked;
+  return ranks * plan.total() + shared + kept * plan.parameters * wide;
 }
 
 int64_t micro_batches(const Case& c, const TrainConfig& config) {
@@ -132,25 +148,30 @@ int64_t micro_batches(const Case& c, const TrainConfig& config) {
   return count;
 }
 
-void load(Backend& backend, const Case& c, const TrainConfig& config,
-          const model::ParameterBuffer& weights, bool reference) {
-  load_selftest_weights(backend, config, c.inputs, weights);
-  if (!reference) return;
-  std::vector<double> values = download(backend, weights.flat());
-  for (double& v : values) v *= kReferenceScale;
-  const Tensor scaled = upload_as(backend, weights.flat().dtype(), values, weights.flat().shape(),
-                                  MemoryTag::kWorkspace);
-  backend.copy(weights.flat(), scaled);
+/// In pieces, which take no memory worth counting.
+void scale_weights(Backend& backend, const model::ParameterBuffer& weights, double factor) {
+  const int64_t end = weights.range().end();
+  for (int64_t first = weights.range().first; first < end; first += kScaledAtOnce) {
+    const Tensor piece = weights.slice({first, std::min(kScaledAtOnce, end - first)});
+    std::vector<double> values = download(backend, piece);
+    for (double& v : values) v *= factor;
+    backend.copy(piece,
+                 upload_as(backend, piece.dtype(), values, piece.shape(), MemoryTag::kWorkspace));
+  }
 }
 
-LayoutResult run_case(const Case& c, const TrainConfig& config, const SelftestOptions& options) {
+/// `say`: with a warning about the weights, for a layout of one rank.
+LayoutResult run_case(const Case& c, const TrainConfig& config, const SelftestOptions& options,
+                      bool say = false) {
   LayoutRun run{.config = config,
                 .model = c.inputs.model,
                 .batch = c.samples.batch,
                 .dtype = c.dtype,
                 .make_backend = options.make_backend};
   run.load_weights = [&](Backend& backend, const model::ParameterBuffer& weights, bool reference) {
-    load(backend, c, config, weights, reference);
+    const std::string warning = load_initial_weights(backend, config, c.inputs, weights);
+    if (say && !reference && !warning.empty()) log::warning(warning);
+    if (reference) scale_weights(backend, weights, kReferenceScale);
   };
   return run_layout(run);
 }
@@ -233,7 +254,7 @@ SelftestReport selftest_layout(const config::Node& resolved_tree, const Selftest
                         .skipped = {},
                         .tolerance = c.tolerance.relative};
   const auto start = std::chrono::steady_clock::now();
-  const LayoutResult want = run_case(c, one_rank, options);
+  const LayoutResult want = run_case(c, one_rank, options, true);
   const bool slow = std::chrono::steady_clock::now() - start > std::chrono::seconds(1);
   expect_finite(want);
   for (const SelftestLayout& layout :

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/rng.h"
-#include "model/weights_io.h"
 #include "parallel/thread_ranks.h"
+#include "train/initial_weights.h"
 #include "train/pipeline.h"
 
 namespace verlcpp::train {
@@ -64,7 +64,7 @@ std::vector<data::Trajectory> generated(const TrainConfig& config, const Inputs&
             make_transformer(*backend, inputs.model, dtype, megatron, comm);
         const model::ParameterLayout layout(inputs.model, 1);
         const model::ParameterBuffer weights(*backend, layout, dtype, MemoryTag::kWeights);
-        load_selftest_weights(*backend, config, inputs, weights);
+        load_initial_weights(*backend, config, inputs, weights);
         const Engine engine{*backend, transformer, topology, comm};
         batch = rollout_batch(engine, weights, config, inputs, 0).value();
         score_batch(config, inputs, 0, batch);
@@ -91,16 +91,6 @@ std::string lengths_text(std::span<const data::Trajectory> batch) {
 }
 
 }  // namespace
-
-void load_selftest_weights(Backend& backend, const TrainConfig& config, const Inputs& inputs,
-                           const model::ParameterBuffer& weights) {
-  if (model::has_weights(inputs.model_folder)) {
-    model::load_hf_weights(backend, inputs.model_folder, weights);
-    return;
-  }
-  const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
-  model::initialize(backend, weights, static_cast<uint64_t>(seed));
-}
 
 bool vary_lengths(std::vector<data::Trajectory>& batch) {
   const int64_t length = batch.front().response_length();

@@ -30,10 +30,6 @@ struct SelftestSamples {
 SelftestSamples selftest_samples(const TrainConfig& config, const Inputs& inputs,
                                  const MakeBackend& make_backend);
 
-/// The initial weights of the run: those of the folder, else random ones.
-void load_selftest_weights(Backend& backend, const TrainConfig& config, const Inputs& inputs,
-                           const model::ParameterBuffer& weights);
-
 /// If all responses have one length L > 1, response i keeps its first L - L (i mod 4) / 4 tokens.
 /// True when something was cut.
 bool vary_lengths(std::vector<data::Trajectory>& batch);
