@@ -57,7 +57,7 @@ train::Comparison compare_rank(const std::vector<train::CompareArm>& arms,
 
 }  // namespace
 
-std::string run_comparison(const CompareRequest& request, const config::Node& tree) {
+CompareOutcome run_comparison(const CompareRequest& request, const config::Node& tree) {
   expect_one_process();
   const std::vector<train::CompareArm> arms = train::compare_arms(tree);
   if (!request.json_file.empty()) check_writable(request.json_file);
@@ -75,7 +75,9 @@ std::string run_comparison(const CompareRequest& request, const config::Node& tr
        .give_up = end_process});
   const std::string json = train::to_json(comparison, arms, request.options);
   if (!request.json_file.empty()) write_json(request.json_file, json);
-  return request.json ? json : train::to_text(comparison, arms, request.options);
+  const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
+  return {.text = request.json ? json : train::to_text(comparison, arms, request.options),
+          .losses_agree = train::losses_agree(comparison, dtype)};
 }
 
 }  // namespace verlcpp::app

@@ -14,8 +14,13 @@ struct CompareRequest {
   std::string json_file;  // besides, unless empty
 };
 
+struct CompareOutcome {
+  std::string text;           // what to print
+  bool losses_agree = false;  // within the tolerance of the dtype; if not, it is a bug of ours
+};
+
 /// Runs the controlled comparison of a resolved configuration that validate() has passed: ranks on
-/// threads. Returns what to print. ConfigError when the arms do not process the same tokens.
-std::string run_comparison(const CompareRequest& request, const config::Node& tree);
+/// threads. ConfigError when the arms would not process the same tokens.
+CompareOutcome run_comparison(const CompareRequest& request, const config::Node& tree);
 
 }  // namespace verlcpp::app

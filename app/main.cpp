@@ -49,13 +49,19 @@ config::Node for_dump(const config::Node& composed) {
   return tree;
 }
 
+/// Returns 1 when the arms' losses differ, which is a bug of ours.
 int compare(const Options& options, const config::Node& tree) {
-  print(
+  const CompareOutcome outcome =
       run_comparison({.options = {.steps = options.compare_steps, .warmup = options.compare_warmup},
                       .json = options.json,
                       .json_file = options.compare_json},
-                     tree));
-  return 0;
+                     tree);
+  print(outcome.text);
+  if (outcome.losses_agree) return 0;
+  log::error(
+      "--compare-dcp: losses of the arms differ by more than the tolerance, or are not numbers; "
+      "please report it with the result above");
+  return 1;
 }
 
 /// Returns 1 when layouts differ, which is a bug of ours.

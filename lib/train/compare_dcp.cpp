@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "model/weights_io.h"
+#include "train/initial_weights.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
 #include "train/recompute.h"
@@ -32,13 +32,10 @@ class ActorSnapshot {
         weights_(backend_, layout_, dtype_, MemoryTag::kWeights),
         grad_(backend_, layout_, dtype_, MemoryTag::kMainGrad),
         optimizer_(engine, layout_, dtype_, optimizer_options(config.actor_rollout_ref.actor)) {
-    const int64_t seed = config.actor_rollout_ref.actor.megatron.seed;
-    if (model::has_weights(inputs.model_folder)) {
-      const std::string warning = model::load_hf_weights(backend_, inputs.model_folder, weights_);
-      if (engine.topology.rank() == 0 && !warning.empty()) log::warning(warning);
-    } else {
-      model::initialize(backend_, weights_, static_cast<uint64_t>(seed));
-    }
+    engine.comm.status.enter("weights");
+    const std::string warning = load_initial_weights(backend_, config, inputs, weights_,
+                                                     [&] { engine.comm.status.beat(); });
+    if (engine.topology.rank() == 0 && !warning.empty()) log::warning(warning);
     if (config.uses_reference()) {
       reference_ =
           std::make_unique<model::ParameterBuffer>(backend_, layout_, dtype_, MemoryTag::kWeights);
@@ -129,7 +126,7 @@ class Comparer {
         timed_step(arms_[i], round >= options.warmup, out.arms[i]);
       }
     }
-    check_same_tokens(arms_, out.arms);
+    check_same_tokens(out.arms);
     for (size_t i = 0; i < arms_.size(); ++i) measure_balance(arms_[i], out.arms[i]);
     return out;
   }
@@ -240,6 +237,11 @@ Comparison compare_dcp(const Engine& engine, BusyMeter& meter, std::span<const C
                        const Inputs& inputs, const CompareOptions& options) {
   expects(!arms.empty() && options.steps >= 1 && options.warmup >= 0,
           "a comparison needs arms and a timed step");
+  for (const CompareArm& arm : arms) {
+    const std::vector<std::string> settings = differing_settings(arms.front(), arm);
+    expects(settings.empty(), "the arms of a comparison differ in more than scheduling: " +
+                                  (settings.empty() ? "" : settings.front()));
+  }
   return Comparer(engine, meter, arms, inputs).run(options);
 }
 
@@ -251,30 +253,23 @@ schedule::CostModel layer_cost(const model::ModelConfig& model) {
   return {.linear = 2 * matrices, .quadratic = 2 * n * h};
 }
 
-void check_same_tokens(std::span<const CompareArm> arms, std::span<const ArmResult> results) {
-  for (size_t i = 1; i < results.size(); ++i) {
-    const ArmResult &a = results.front(), &b = results[i];
-    std::string passes;
-    std::map<std::string, ScheduleStats> all = a.passes;
-    all.insert(b.passes.begin(), b.passes.end());
+void check_same_tokens(std::span<const ArmResult> results) {
+  std::string passes;
+  for (const ArmResult& arm : results) {
+    const ArmResult& first = results.front();
+    std::map<std::string, ScheduleStats> all = first.passes;
+    all.insert(arm.passes.begin(), arm.passes.end());
     for (const auto& [name, stats] : all) {
-      const auto tokens = [&name = name](const ArmResult& arm) {
-        const auto found = arm.passes.find(name);
-        return found == arm.passes.end() ? 0 : found->second.tokens;
+      const auto tokens = [&name = name](const ArmResult& of) {
+        const auto found = of.passes.find(name);
+        return found == of.passes.end() ? 0 : found->second.tokens;
       };
-      if (tokens(a) == tokens(b)) continue;
-      passes += (passes.empty() ? "" : ", ") + name + " " + std::to_string(tokens(b)) + " in " +
-                b.name + " and " + std::to_string(tokens(a)) + " in " + a.name;
+      if (tokens(first) == tokens(arm)) continue;
+      passes += (passes.empty() ? "" : ", ") + name + " " + std::to_string(tokens(arm)) + " in " +
+                arm.name + " and " + std::to_string(tokens(first)) + " in " + first.name;
     }
-    if (passes.empty()) continue;
-    const std::vector<std::string> settings = differing_settings(arms.front(), arms[i]);
-    expects(!settings.empty(), "the arms of a comparison processed other tokens: " + passes +
-                                   "; no setting of theirs differs");
-    std::string list;
-    for (const std::string& setting : settings) list += "\n  " + setting;
-    throw ConfigError("--compare-dcp: the arms did not process the same tokens (" + passes +
-                      "); settings that differ:" + list);
   }
+  expects(passes.empty(), "the arms of a comparison processed other tokens: " + passes);
 }
 
 }  // namespace verlcpp::train

@@ -25,14 +25,12 @@ struct Verdict {
 };
 
 Verdict judge(const Comparison& comparison, const TrainConfig& config) {
-  Verdict verdict{.tolerance = loss_tolerance(run_dtype(config))};
+  const DType dtype = run_dtype(config);
+  Verdict verdict{.loss_within_tolerance = losses_agree(comparison, dtype),
+                  .tolerance = loss_tolerance(dtype)};
   for (const ArmResult& arm : comparison.arms) {
     const ArmResult& reference = comparison.arms.front();
     if (arm.total().tokens != reference.total().tokens) verdict.equal_tokens = false;
-    // Written so that a loss that is not a number fails.
-    if (!(difference(arm, reference).loss_abs <= verdict.tolerance)) {
-      verdict.loss_within_tolerance = false;
-    }
     for (double norm : arm.grad_norms) verdict.nothing_learned &= norm == 0;
   }
   return verdict;
@@ -181,6 +179,12 @@ std::string verdict_text(const Comparison& comparison, const TrainConfig& config
 double loss_tolerance(DType dtype) {
   if (dtype == DType::kFloat64) return 1e-9;
   return dtype == DType::kFloat32 ? 1e-5 : 5e-4;
+}
+
+bool losses_agree(const Comparison& comparison, DType dtype) {
+  return std::all_of(comparison.arms.begin(), comparison.arms.end(), [&](const ArmResult& arm) {
+    return difference(arm, comparison.arms.front()).loss_abs <= loss_tolerance(dtype);
+  });
 }
 
 std::string to_text(const Comparison& comparison, std::span<const CompareArm> arms,

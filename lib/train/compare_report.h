@@ -12,6 +12,9 @@ namespace verlcpp::train {
 /// 5e-4 in 16-bit dtypes.
 double loss_tolerance(DType dtype);
 
+/// Whether every loss is within the tolerance of the first arm's; one that is not a number is not.
+bool losses_agree(const Comparison& comparison, DType dtype);
+
 /// Aligned text for people.
 std::string to_text(const Comparison& comparison, std::span<const CompareArm> arms,
                     const CompareOptions& options);

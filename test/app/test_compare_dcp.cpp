@@ -96,6 +96,20 @@ TEST_CASE("a comparison as JSON alone, from a configuration with dynamic CP off"
   CHECK(result["arms"][2]["groups_by_cp"].contains("1"));
 }
 
+// A learning rate that leaves no numbers after the first mini-batch.
+TEST_CASE("losses that are not within the tolerance end a comparison with 1, after its result") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/compare.json";
+  const Outcome outcome = compare({"--compare-steps=1", "--compare-warmup=0", "--compare-json",
+                                   file, kA + "actor.optim.lr=1e300"});
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.out, ContainsSubstring("losses DIFFER BY MORE THAN 1e-09"));
+  CHECK_THAT(outcome.err, ContainsSubstring("error: --compare-dcp: losses of the arms differ") &&
+                              ContainsSubstring("please report it"));
+  CHECK(read_json(file)["verdict"]["loss_within_tolerance"] == false);
+}
+
 TEST_CASE("arms that cannot process the same tokens: exit code 2 and the setting") {
   const TemporaryFolder folder;
   const std::vector<std::string> arguments = {
