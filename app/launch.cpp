@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <ctime>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,7 +49,12 @@ constexpr int kStoppedBySignal = 75;  // a batch system may requeue
 
 // A signal handler can reach nothing else.
 std::atomic<bool> stop_requested{false};
-std::atomic<int> stop_signal{0};  // the one that asked for it
+std::atomic<int> stop_signal{0};       // the one that asked for it
+std::atomic<int64_t> first_signal{0};  // its moment in milliseconds, monotonic
+
+/// One who signals again after this long means it; a launcher that signals a process and its group
+/// is done much sooner.
+constexpr int64_t kPatienceMilliseconds = 1000;
 
 /// One rank's part of the run, on its thread. False when it was stopped.
 bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
@@ -59,16 +67,68 @@ bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
   const train::Engine engine{
       *backend, transformer, topology, comm,
       train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
-  if (comm.world_stop.here()) return false;  // before the weights are read
   comm.status.enter("weights");
   train::Trainer trainer(engine, config, inputs, report, stop_signal);
-  return !comm.world_stop.here() && trainer.run();
+  if (comm.world_stop.here()) throw train::StoppedAtStart();
+  return trainer.run();
 }
 
-/// A stop before the ranks began: there is nothing to save.
+/// A stop before training began: there is nothing to save.
 int stopped_at_start() {
   log::info("stopped by " + train::signal_name(stop_signal) + " before training began");
   return kStoppedBySignal;
+}
+
+void throw_if_stopped() {
+  if (stop_requested.load()) throw train::StoppedAtStart();
+}
+
+bool is_stop(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const train::StoppedAtStart&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// True when a signal stopped the run. `lock` is released if the process has to end here.
+bool train_on_threads(const train::TrainConfig& config, const train::Inputs& inputs,
+                      train::Report& report, std::optional<train::CheckpointLock>& lock) {
+  bool stopped = false;  // written by rank 0 alone
+  parallel::run_thread_ranks(
+      train::batching_rule(config, train::Pass::kActorUpdate).sizes,
+      [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
+        const bool first = topology.rank() == 0;
+        const bool done = train_rank(config, inputs, first ? &report : nullptr, topology, comm);
+        if (first) stopped = !done;
+      },
+      {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),
+       .give_up =
+           [&](const std::exception_ptr& failure) {
+             if (!is_stop(failure)) end_process(failure);
+             // A rank still reads a large tensor; nothing has been written.
+             lock.reset();
+             std::_Exit(kStoppedBySignal);
+           },
+       .stop = &stop_requested});
+  return stopped;
+}
+
+/// Runs in a signal handler: atomics, clock_gettime, signal and raise are all it may call.
+void on_stop_signal(int signal) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t milliseconds = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  int64_t first = 0;
+  if (first_signal.compare_exchange_strong(first, milliseconds)) {
+    stop_signal.store(signal);
+    stop_requested.store(true);
+  } else if (milliseconds - first >= kPatienceMilliseconds) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 }
 
 }  // namespace
@@ -76,11 +136,8 @@ int stopped_at_start() {
 // SA_RESTART: writes to a pipe under way are not to fail for it.
 void catch_stop_signals() {
   struct sigaction action = {};
-  action.sa_handler = [](int signal) {
-    stop_signal.store(signal);
-    stop_requested.store(true);
-  };
-  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  action.sa_handler = on_stop_signal;
+  action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
   // A file that may not grow any more (ulimit -f) is a failed write with a message, not a death.
@@ -96,23 +153,17 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
     const train::Findings findings(tree);
     lock.emplace(config.trainer.default_local_dir, findings.about("trainer.default_local_dir"));
   }
-  train::Report report(config, tree, start);
-  const train::Inputs inputs = train::load_inputs(config, tree);
-  report.phase("inputs");
-  if (stop_requested.load()) return stopped_at_start();
-  bool stopped = false;  // written by rank 0 alone
-  parallel::run_thread_ranks(
-      train::batching_rule(config, train::Pass::kActorUpdate).sizes,
-      [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const bool first = topology.rank() == 0;
-        const bool done = train_rank(config, inputs, first ? &report : nullptr, topology, comm);
-        if (first) stopped = !done;
-      },
-      {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),
-       .give_up = end_process,
-       .stop = &stop_requested});
-  report.finish(stopped ? train::signal_name(stop_signal) : "");
-  return stopped ? kStoppedBySignal : 0;
+  try {
+    train::Report report(config, tree, start);
+    const train::Inputs inputs = train::load_inputs(config, tree, throw_if_stopped);
+    report.phase("inputs");
+    throw_if_stopped();
+    const bool stopped = train_on_threads(config, inputs, report, lock);
+    report.finish(stopped ? train::signal_name(stop_signal) : "");
+    return stopped ? kStoppedBySignal : 0;
+  } catch (const train::StoppedAtStart&) {
+    return stopped_at_start();
+  }
 }
 
 }  // namespace verlcpp::app

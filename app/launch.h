@@ -10,8 +10,9 @@
 namespace verlcpp::app {
 
 /// From here on SIGTERM and SIGINT ask run_training to stop, whether it has begun or not: at once
-/// before training, else after a save. A second signal kills. Called first thing by a process that
-/// is going to train.
+/// before training, else after a save. A further one, of either kind, kills when it comes a second
+/// or more after the first: sooner it is the first again, as from a launcher that signals both the
+/// process and its group. Called first thing by a process that is going to train.
 void catch_stop_signals();
 
 /// ConfigError in one of several processes that a launcher has started: each would run the whole

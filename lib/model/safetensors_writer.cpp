@@ -42,8 +42,9 @@ std::string make_header(const std::vector<TensorEntry>& tensors) {
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorEntry> tensors)
-    : path_(std::move(path)) {
+SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorEntry> tensors,
+                                     std::function<void()> beat)
+    : path_(std::move(path)), beat_(std::move(beat)) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     return size_of(a.dtype) > size_of(b.dtype);
   });
@@ -60,7 +61,7 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorEntry> 
 SafetensorsWriter::~SafetensorsWriter() = default;
 
 void SafetensorsWriter::create() const {
-  SyncedFile file(path_, bytes_);
+  SyncedFile file(path_, bytes_, SyncedFile::Open::kCreate, beat_);
   file.reserve();
   file.write(std::as_bytes(std::span(header_)));
   file.close();
@@ -68,7 +69,8 @@ void SafetensorsWriter::create() const {
 
 void SafetensorsWriter::write(const std::string& name, int64_t first,
                               std::span<const std::byte> bytes) {
-  if (!file_) file_ = std::make_unique<SyncedFile>(path_, bytes_, SyncedFile::Open::kExisting);
+  if (!file_)
+    file_ = std::make_unique<SyncedFile>(path_, bytes_, SyncedFile::Open::kExisting, beat_);
   const Place& place = places_.at(name);
   file_->write_at(place.offset + first * size_of(place.dtype), bytes);
 }

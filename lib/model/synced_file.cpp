@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,8 +13,15 @@
 
 namespace verlcpp::model {
 
-SyncedFile::SyncedFile(std::string path, int64_t bytes_needed, Open how)
-    : path_(std::move(path)), bytes_needed_(bytes_needed) {
+namespace {
+
+/// Given to the system at once, and written before the disk is waited for.
+constexpr int64_t kPiece = int64_t{64} << 20, kMostUnsynced = 4 * kPiece;
+
+}  // namespace
+
+SyncedFile::SyncedFile(std::string path, int64_t bytes_needed, Open how, std::function<void()> beat)
+    : path_(std::move(path)), bytes_needed_(bytes_needed), beat_(std::move(beat)) {
   const int create = how == Open::kCreate ? O_CREAT | O_TRUNC : 0;
   file_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | create, 0644);
   if (file_ < 0) fail();
@@ -28,28 +36,45 @@ void SyncedFile::fail() const {
                     " bytes: " + std::strerror(errno));
 }
 
+// By pieces: where the file system has no such call, it is emulated block by block.
 void SyncedFile::reserve() {
-  errno = ::posix_fallocate(file_, 0, bytes_needed_);
-  if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO) fail();
+  for (int64_t first = 0; first < bytes_needed_; first += kPiece) {
+    if (beat_) beat_();
+    errno = ::posix_fallocate(file_, first, std::min(kPiece, bytes_needed_ - first));
+    if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO) fail();
+  }
 }
 
 void SyncedFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), offset);
+    const ssize_t written =
+        ::pwrite(file_, bytes.data(), std::min<size_t>(bytes.size(), kPiece), offset);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail();
     bytes = bytes.subspan(static_cast<size_t>(written));
     offset += written;
+    wrote(written);
   }
 }
 
 void SyncedFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(file_, bytes.data(), std::min<size_t>(bytes.size(), kPiece));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail();
     bytes = bytes.subspan(static_cast<size_t>(written));
+    wrote(written);
   }
+}
+
+/// Keeps what `close` has to wait for small.
+void SyncedFile::wrote(int64_t bytes) {
+  if (beat_) beat_();
+  unsynced_ += bytes;
+  if (unsynced_ < kMostUnsynced) return;
+  if (::fdatasync(file_) != 0) fail();
+  unsynced_ = 0;
+  if (beat_) beat_();
 }
 
 void SyncedFile::close() {

@@ -2,19 +2,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
 namespace verlcpp::model {
 
 /// A file being written. `close` syncs file and folder to disk; a file destroyed before is left as
-/// it is. DeviceError names the path, the bytes needed and the reason.
+/// it is. Every call ends within the time that a quarter of a GiB takes to reach the disk, or gives
+/// signs of life meanwhile. DeviceError names the path, the bytes needed and the reason.
 class SyncedFile {
  public:
   enum class Open { kCreate, kExisting };
   /// Creates or empties `path`, or opens it as it is. `bytes_needed`: of the whole file, for
-  /// messages and `reserve`.
-  SyncedFile(std::string path, int64_t bytes_needed, Open how = Open::kCreate);
+  /// messages and `reserve`. `beat`, if any, is the sign of life.
+  SyncedFile(std::string path, int64_t bytes_needed, Open how = Open::kCreate,
+             std::function<void()> beat = {});
   ~SyncedFile();
   SyncedFile(const SyncedFile&) = delete;
   SyncedFile& operator=(const SyncedFile&) = delete;
@@ -28,9 +31,12 @@ class SyncedFile {
 
  private:
   [[noreturn]] void fail() const;  // with errno's reason
+  void wrote(int64_t bytes);
 
   std::string path_;
   int64_t bytes_needed_;
+  std::function<void()> beat_;
+  int64_t unsynced_ = 0;
   int file_ = -1;
 };
 

@@ -13,6 +13,7 @@
 #include "model/synced_file.h"
 #include "model/weights_io.h"
 #include "train/digest.h"
+#include "train/remove_tree.h"
 
 namespace verlcpp::train {
 
@@ -111,7 +112,8 @@ std::string CheckpointFolder::old_folder(int64_t step) const {
   return (fs::path(root_) / ("." + (kPrefix + std::to_string(step)) + ".old")).string();
 }
 
-std::vector<std::string> CheckpointFolder::remove_leftovers() const {
+std::vector<std::string> CheckpointFolder::remove_leftovers(
+    const std::function<void()>& beat) const {
   std::vector<std::string> removed;
   if (!fs::is_directory(root_)) return removed;
   try {
@@ -120,9 +122,16 @@ std::vector<std::string> CheckpointFolder::remove_leftovers() const {
       if (is_leftover(name)) removed.push_back(name);
     }
     std::sort(removed.begin(), removed.end());
-    for (const std::string& name : removed) fs::remove_all(fs::path(root_) / name);
   } catch (const fs::filesystem_error& e) {
     throw DeviceError("checkpoint folder " + root_ + " cannot be cleaned: " + e.what());
+  }
+  for (const std::string& name : removed) {
+    std::error_code failed;
+    remove_tree(fs::path(root_) / name, beat, failed);
+    if (failed) {
+      throw DeviceError("checkpoint folder " + root_ + " cannot be cleaned of " + name + ": " +
+                        failed.message());
+    }
   }
   return removed;
 }
@@ -233,7 +242,8 @@ std::string CheckpointFolder::continue_from(const std::optional<std::string>& re
   return run + (wanted ? "step " + std::to_string(*wanted) : "this run's first save");
 }
 
-void CheckpointFolder::remove_older(int64_t step, int64_t keep) const {
+void CheckpointFolder::remove_older(int64_t step, int64_t keep,
+                                    const std::function<void()>& beat) const {
   std::vector<int64_t> run{step};  // newest first
   try {
     while (const auto previous = read_state(final_folder(run.back())).previous) {
@@ -248,7 +258,7 @@ void CheckpointFolder::remove_older(int64_t step, int64_t keep) const {
     const fs::path folder = final_folder(run.back()), old = old_folder(run.back());
     std::error_code failed;  // the new checkpoint is good: no reason to stop a run
     fs::rename(folder, old, failed);
-    if (!failed) fs::remove_all(old, failed);
+    if (!failed) remove_tree(old, beat, failed);
     if (failed) {
       log::warning("checkpoint " + folder.string() + " cannot be removed: " + failed.message());
     }

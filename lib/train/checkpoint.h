@@ -40,8 +40,9 @@ class CheckpointFolder {
   std::string aside_folder(int64_t step) const;
   std::string old_folder(int64_t step) const;
 
-  /// Removes what an interrupted save left behind; returns the removed names.
-  std::vector<std::string> remove_leftovers() const;
+  /// Removes what an interrupted save left behind; returns the removed names. `beat`, if
+  /// any, is called all the while.
+  std::vector<std::string> remove_leftovers(const std::function<void()>& beat = {}) const;
 
   /// Folder to resume from by trainer.resume_mode, or nothing to start from scratch. auto: the one
   /// the tracker names; where that one is gone, the newest complete one before it, with a warning.
@@ -64,8 +65,8 @@ class CheckpointFolder {
 
   /// Retention: of the checkpoint of `step` and those before it in its run (CheckpointState::
   /// previous), the newest `keep` stay. Those of other runs are neither counted nor removed. One
-  /// that cannot be removed is a warning.
-  void remove_older(int64_t step, int64_t keep) const;
+  /// that cannot be removed is a warning. `beat`, if any, is called all the while.
+  void remove_older(int64_t step, int64_t keep, const std::function<void()>& beat = {}) const;
 
  private:
   std::optional<int64_t> tracked() const;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "model/synced_file.h"
 #include "train/digest.h"
+#include "train/remove_tree.h"
 
 namespace verlcpp::train {
 
@@ -41,7 +42,8 @@ void sync_folders(const fs::path& folder) {
 
 /// Puts `aside` in the place of `target`. A `target` saved before is exchanged in one step, so that
 /// the name never dangles, and removed afterwards.
-void move_into_place(const fs::path& aside, const fs::path& target, const fs::path& old) {
+void move_into_place(const fs::path& aside, const fs::path& target, const fs::path& old,
+                     const std::function<void()>& beat) {
   if (!fs::exists(target)) return fs::rename(aside, target);
   if (!fs::is_directory(target)) {
     throw DeviceError("checkpoint " + target.string() + " cannot be saved: a file is in the way");
@@ -56,7 +58,7 @@ void move_into_place(const fs::path& aside, const fs::path& target, const fs::pa
     throw DeviceError("checkpoint " + target.string() +
                       " cannot be replaced: " + std::strerror(errno));
   }
-  fs::remove_all(old, failed);
+  remove_tree(old, beat, failed);
   if (!failed) return;
   log::warning("checkpoint " + old.string() + " cannot be removed: " + failed.message());
 }
@@ -103,15 +105,18 @@ ordered_json manifest_json(const fs::path& folder, int64_t step, const Checkpoin
 }  // namespace
 
 CheckpointDraft::CheckpointDraft(const CheckpointFolder& folder, const CheckpointState& state,
-                                 CheckpointManifest manifest)
+                                 CheckpointManifest manifest, std::function<void()> beat)
     : folder_(folder),
       state_(state),
       manifest_(std::move(manifest)),
+      beat_(std::move(beat)),
       aside_(folder.aside_folder(state.step)),
       tracker_((fs::path(folder.root()) / kTracker).string()),
       tracker_aside_(tracker_ + ".tmp") {
   try {
-    fs::remove_all(aside_);
+    std::error_code failed;
+    remove_tree(aside_, beat_, failed);
+    if (failed) throw fs::filesystem_error("cannot be removed", aside_, failed);
     fs::create_directories(fs::path(aside_) / "actor");
   } catch (const fs::filesystem_error& e) {
     fail(folder_.final_folder(state_.step), e);
@@ -128,10 +133,10 @@ void CheckpointDraft::add(const std::string& name, const std::string& text) cons
   model::write_synced((fs::path(aside_) / name).string(), text);
 }
 
-void CheckpointDraft::seal(const std::function<void()>& beat) {
+void CheckpointDraft::seal() {
   try {
     add(kStateFile, state_json(state_).dump(1) + "\n");
-    add(kManifest, manifest_json(aside_, state_.step, manifest_, beat).dump(1) + "\n");
+    add(kManifest, manifest_json(aside_, state_.step, manifest_, beat_).dump(1) + "\n");
     sync_folders(aside_);
     model::write_synced(tracker_aside_, std::to_string(state_.step));
   } catch (const fs::filesystem_error& e) {
@@ -144,7 +149,7 @@ std::string CheckpointDraft::publish(const std::optional<int64_t>& max_to_keep) 
   expects(sealed_ && !moved_, "a draft is sealed, then published once");
   const std::string target = folder_.final_folder(state_.step);
   try {
-    move_into_place(aside_, target, folder_.old_folder(state_.step));
+    move_into_place(aside_, target, folder_.old_folder(state_.step), beat_);
     moved_ = true;
     model::sync_folder(folder_.root());
     fs::rename(tracker_aside_, tracker_);
@@ -152,7 +157,7 @@ std::string CheckpointDraft::publish(const std::optional<int64_t>& max_to_keep) 
   } catch (const fs::filesystem_error& e) {
     fail(target, e);
   }
-  if (max_to_keep) folder_.remove_older(state_.step, *max_to_keep);
+  if (max_to_keep) folder_.remove_older(state_.step, *max_to_keep, beat_);
   return target;
 }
 

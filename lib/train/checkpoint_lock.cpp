@@ -57,6 +57,7 @@ CheckpointLock::CheckpointLock(const std::string& folder, const std::string& abo
     while (!take(about)) {
     }
     write_owner(about);
+    made_.sync();
   } catch (...) {
     release();
     throw;

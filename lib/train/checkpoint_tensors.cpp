@@ -45,13 +45,13 @@ void write_file(const Engine& engine, const std::vector<Stored>& buffers, const 
         model::hf_entries(stored.buffer.layout(), stored.buffer.flat().dtype(), stored.suffix);
     std::move(more.begin(), more.end(), std::back_inserter(entries));
   }
-  model::SafetensorsWriter file(path.string(), std::move(entries));
+  const auto beat = [&] { engine.comm.status.beat(); };
+  model::SafetensorsWriter file(path.string(), std::move(entries), beat);
   if (engine.topology.rank() == 0) {
     prepare();
     file.create();
   }
   engine.comm.world.barrier();
-  const auto beat = [&] { engine.comm.status.beat(); };
   for (const Stored& stored : buffers) {
     model::write_hf_share(engine.backend, stored.buffer,
                           stored.buffer.layout().share(engine.pool_rank()), stored.suffix, file,
@@ -88,9 +88,9 @@ void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
 }
 
 void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
-                             const std::vector<std::string>& contents, const std::string& folder) {
+                             const std::vector<std::string>& contents, const std::string& folder,
+                             const std::function<void()>& beat) {
   const fs::path root(folder);
-  const auto beat = [&] { engine.comm.status.beat(); };
   if (names_optimizer(contents)) {
     const model::SafetensorsReader reader((root / kOptimizerFile).string());
     for (const Stored& stored : optimizer_state(tensors)) {

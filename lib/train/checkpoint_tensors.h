@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,9 @@ void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
 
 /// Loads what `contents` (actor.checkpoint.load_contents) names, each rank its own part: the
 /// optimizer state and its master weights, else the model's weights alone. One of the two must be
-/// named.
+/// named. `beat` is called all the while.
 void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
-                             const std::vector<std::string>& contents, const std::string& folder);
+                             const std::vector<std::string>& contents, const std::string& folder,
+                             const std::function<void()>& beat);
 
 }  // namespace verlcpp::train

@@ -81,12 +81,13 @@ class BadRows {
 
 /// Renders, encodes and cuts every prompt; drops overlong rows when filter_overlong_prompts says
 /// so.
-void tokenize(const TrainConfig& config, Inputs& inputs) {
+void tokenize(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
   const data::ChatTemplate chat = data::load_chat_template(inputs.model_folder);
   const size_t total = inputs.rows.size();
   std::vector<data::PromptRow> kept;
   BadRows bad;
   for (data::PromptRow& row : inputs.rows) {
+    beat();
     try {
       auto ids = encode_prompt(config.data, *inputs.tokenizer, chat, row);
       if (static_cast<int64_t>(ids.size()) > config.data.max_prompt_length) continue;
@@ -113,7 +114,7 @@ void tokenize(const TrainConfig& config, Inputs& inputs) {
   }
 }
 
-void load_prompts(const TrainConfig& config, Inputs& inputs) {
+void load_prompts(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
   const DataConfig& d = config.data;
   const auto seed = static_cast<uint64_t>(d.seed.value_or(0));
   inputs.rows = data::load_prompts({.train_files = d.train_files,
@@ -123,6 +124,7 @@ void load_prompts(const TrainConfig& config, Inputs& inputs) {
                                     .shuffle = d.shuffle,
                                     .seed = seed});
   rollout::check_data_sources(inputs.rows);
+  beat();
   inputs.tokenizer = data::Tokenizer::load(inputs.model_folder);
   if (inputs.tokenizer->vocab_size() > inputs.model.vocab) {
     throw DataError(fmt::format(
@@ -131,7 +133,7 @@ void load_prompts(const TrainConfig& config, Inputs& inputs) {
         inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
         inputs.tokenizer->vocab_size()));
   }
-  tokenize(config, inputs);
+  tokenize(config, inputs, beat);
   const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()), d.train_batch_size,
                                 d.shuffle, seed);
   inputs.steps_per_epoch = order.steps_per_epoch();
@@ -143,12 +145,13 @@ void load_prompts(const TrainConfig& config, Inputs& inputs) {
 /// Plans follow from lengths alone, so a micro-batch of several temperatures, which the fused
 /// linear cross entropy cannot do, is known before any weight is loaded.
 void check_temperatures(const TrainConfig& config, const data::ReplayReader& recorded,
-                        int64_t steps) {
+                        int64_t steps, const std::function<void()>& beat) {
   const UpdateOptions options = update_options(config);
   const auto check = [&](Pass pass, std::span<const data::Trajectory> batch) {
     check_uniform_temperature(make_planner(batching_rule(config, pass))(lengths_of(batch)), batch);
   };
   for (int64_t step = 0; step < steps; ++step) {
+    beat();
     const std::vector<data::Trajectory> batch = recorded.step(step);
     check(Pass::kOldLogProb, batch);
     if (config.uses_reference()) check(Pass::kRefLogProb, batch);
@@ -160,7 +163,7 @@ void check_temperatures(const TrainConfig& config, const data::ReplayReader& rec
   }
 }
 
-void load_recorded(const TrainConfig& config, Inputs& inputs) {
+void load_recorded(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   inputs.recorded.emplace(data::ReplayOptions{.path = *rollout.replay_path,
                                               .train_batch_size = config.data.train_batch_size,
@@ -172,7 +175,7 @@ void load_recorded(const TrainConfig& config, Inputs& inputs) {
   inputs.total_steps = config.trainer.total_training_steps.value_or(std::max<int64_t>(steps, 1));
   inputs.recorded->require_steps(inputs.total_steps);
   if (config.actor_rollout_ref.model.use_fused_kernels) {
-    check_temperatures(config, *inputs.recorded, inputs.total_steps);
+    check_temperatures(config, *inputs.recorded, inputs.total_steps, beat);
   }
   inputs.steps_per_epoch = inputs.total_steps;
 }
@@ -212,15 +215,17 @@ std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
                   n, limit));
 }
 
-Inputs load_inputs(const TrainConfig& config, const config::Node& tree) {
+Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
+                   const std::function<void()>& beat) {
+  const std::function<void()> alive = beat ? beat : [] {};
   Inputs inputs;
   inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
   check_tensor_parallel(config, inputs, tree);
   if (config.actor_rollout_ref.rollout.name == "replay") {
-    load_recorded(config, inputs);
+    load_recorded(config, inputs, alive);
   } else {
-    load_prompts(config, inputs);
+    load_prompts(config, inputs, alive);
   }
   check_warmup(config.actor_rollout_ref.actor.optim, inputs.total_steps, tree);
   return inputs;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,11 @@ struct Inputs {
 };
 
 /// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded.
-/// `tree` is the one `config` was bound from: it knows the origins of values.
-Inputs load_inputs(const TrainConfig& config, const config::Node& tree);
+/// `tree` is the one `config` was bound from: it knows the origins of values. `beat`, if any, is
+/// called between files, at every prompt that is tokenised and at every recorded step; what it
+/// throws goes through.
+Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
+                   const std::function<void()>& beat = {});
 
 /// verl's data.truncation of a prompt to `limit` tokens: left keeps the end, right the beginning,
 /// middle both halves; error throws DataError.

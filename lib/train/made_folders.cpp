@@ -1,5 +1,7 @@
 #include "train/made_folders.h"
 
+#include "model/synced_file.h"
+
 namespace verlcpp::train {
 
 namespace fs = std::filesystem;
@@ -13,6 +15,13 @@ MadeFolders::MadeFolders(const fs::path& folder, std::error_code& failed) {
     path = path.parent_path();
   }
   fs::create_directories(folder, failed);
+}
+
+void MadeFolders::sync() const {
+  for (const fs::path& folder : made_) {
+    // "a/b/" is among them as "a/b/" and as "a/b".
+    if (folder.has_filename()) model::sync_folder(folder.parent_path().string());
+  }
 }
 
 void MadeFolders::remove_empty() const {

@@ -13,6 +13,9 @@ class MadeFolders {
   /// Makes `folder` ("" is the working folder) and what is missing above it; `failed` says why it
   /// could not.
   MadeFolders(const std::filesystem::path& folder, std::error_code& failed);
+  /// Brings their names to the disk: without them what is synced inside is lost with the power.
+  /// DeviceError names a folder above them.
+  void sync() const;
   /// Removes those of them in which there is nothing.
   void remove_empty() const;
 

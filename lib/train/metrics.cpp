@@ -167,7 +167,7 @@ void MetricsFile::check() const {
 
 std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
   check();
-  make_folder(path_);
+  make_folder(path_).sync();
   const Scan found = scan(done_steps);
   std::vector<std::string> messages;
   if (found.last_step < done_steps) {

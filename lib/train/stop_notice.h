@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -10,6 +11,12 @@ namespace verlcpp::train {
 
 /// "SIGTERM", for messages.
 std::string signal_name(int signal);
+
+/// Thrown on a rank that sees, while the run starts, that a stop was asked for: nothing has been
+/// changed yet, so nothing needs to be agreed or finished. Not an Error: no failure.
+struct StoppedAtStart : std::exception {
+  const char* what() const noexcept override { return "stopped before training began"; }
+};
 
 /// Says on rank 0, as soon as a stop is asked for, what becomes of work that is not interrupted (an
 /// update, a save): the ranks themselves look only when it is done. A thread that looks twenty

@@ -25,6 +25,7 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       inputs_(inputs),
       report_(report),
       stop_signal_(stop_signal),
+      beat_([&engine] { engine.comm.status.beat(); }),
       checkpoints_(config.trainer.default_local_dir),
       dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
       layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
@@ -34,8 +35,8 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       lr_(lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps)),
       kl_(config.algorithm.kl_ctrl.type, config.algorithm.kl_ctrl.kl_coef,
           config.algorithm.kl_ctrl.target_kl, config.algorithm.kl_ctrl.horizon) {
-  const std::string warning = load_initial_weights(engine.backend, config, inputs, weights_,
-                                                   [&] { engine.comm.status.beat(); });
+  const std::string warning =
+      load_initial_weights(engine.backend, config, inputs, weights_, [this] { start_beat(); });
   if (report != nullptr && !warning.empty()) log::warning(warning);
   if (config.uses_reference()) {
     reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, dtype_,
@@ -46,7 +47,7 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
 
 bool Trainer::run() {
   const std::optional<std::string> resumed = resume();
-  if (engine_.comm.world_stop.here()) return false;
+  if (engine_.comm.world_stop.here()) throw StoppedAtStart();
   begin(resumed);
   while (done_steps_ < inputs_.total_steps) {
     if (train_step(done_steps_)) continue;
@@ -54,6 +55,12 @@ bool Trainer::run() {
     return false;
   }
   return true;
+}
+
+/// A sign of life during the start, where a stop needs no agreement.
+void Trainer::start_beat() const {
+  beat_();
+  if (stop_signal_ != 0) throw StoppedAtStart();
 }
 
 /// From here on files change; the checks come first, and the tracker before rows are cut, so that a
@@ -91,14 +98,14 @@ void Trainer::take_over(const std::optional<std::string>& resumed) {
     if (!report_->keeps_rows() || !checkpoints_.leads_elsewhere(resumed)) return;
     lock_.emplace(root, "trainer.default_local_dir=" + root);
   }
-  for (const std::string& name : checkpoints_.remove_leftovers()) {
+  for (const std::string& name : checkpoints_.remove_leftovers(beat_)) {
     log::warning("removed " + name + ", left behind by an interrupted save");
   }
   const std::string changed = checkpoints_.continue_from(resumed);
   if (!changed.empty()) log::warning(changed);
   // A save that was interrupted after the tracker has not removed what it made too old.
   const auto& most = config_.trainer.max_actor_ckpt_to_keep;
-  if (most && previous_) checkpoints_.remove_older(*previous_, *most);
+  if (most && previous_) checkpoints_.remove_older(*previous_, *most, beat_);
 }
 
 /// False: the ranks agreed to stop, and nothing of this step remains.
@@ -221,7 +228,8 @@ void Trainer::write_checkpoint() {
                    CheckpointManifest{
                        .architecture = inputs_.model.architecture,
                        .world_size = config_.world_size(),
-                       .save_contents = config_.actor_rollout_ref.actor.checkpoint.save_contents});
+                       .save_contents = config_.actor_rollout_ref.actor.checkpoint.save_contents},
+                   beat_);
   }
   engine_.comm.world.barrier();
   write_checkpoint_tensors(engine_, tensors(),
@@ -229,7 +237,7 @@ void Trainer::write_checkpoint() {
                            checkpoints_.aside_folder(done_steps_));
   if (report_ != nullptr) {
     draft_->add(kConfigFile, report_->config_text());
-    draft_->seal([this] { engine_.comm.status.beat(); });
+    draft_->seal();
   }
   engine_.comm.world.barrier();
   save_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -259,8 +267,8 @@ RunTensors Trainer::tensors() {
 
 /// Rank 0 looks and checks, the others hear of it.
 std::optional<std::string> Trainer::resume() {
-  parallel::RankStatus& status = engine_.comm.status;
-  status.enter("resume");
+  engine_.comm.status.enter("resume");
+  const auto beat = [this] { start_beat(); };
   std::string mine;
   if (report_ != nullptr) {
     if (config_.trainer.save_freq > 0) {  // the folder is locked
@@ -269,16 +277,14 @@ std::optional<std::string> Trainer::resume() {
                                  checkpoints_.final_folder(step)));
       }
     }
-    mine = find_checkpoint(config_, state(), report_->config_text(), [&] {
-             status.beat();
-           }).value_or("");
+    mine = find_checkpoint(config_, state(), report_->config_text(), beat).value_or("");
   }
   const auto all = engine_.comm.world.all_gather_bytes(std::as_bytes(std::span(mine)));
   const std::string folder{reinterpret_cast<const char*>(all[0].data()), all[0].size()};
   if (folder.empty()) return {};
   const CheckpointState saved = read_state(folder);
   const auto& contents = config_.actor_rollout_ref.actor.checkpoint.load_contents;
-  load_checkpoint_tensors(engine_, tensors(), contents, folder);
+  load_checkpoint_tensors(engine_, tensors(), contents, folder, beat);
   if (names_optimizer(contents)) optimizer_.set_steps(saved.optimizer_steps);
   kl_.set_value(saved.kl_coef);
   done_steps_ = saved_steps_ = saved.step;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ class Trainer {
  public:
   /// Loads or makes the first weights. `report` is rank 0's, null elsewhere. `stop_signal`
   /// is the number of the signal that sets what the stop points of engine.comm look at, 0 before.
+  /// StoppedAtStart, here and from run() before training begins, when there is one.
   Trainer(const Engine& engine, const TrainConfig& config, const Inputs& inputs, Report* report,
           const std::atomic<int>& stop_signal);
   /// Resumes by resume_mode and runs to the last step: true. When the ranks agree to stop: drops a
@@ -40,6 +42,7 @@ class Trainer {
 
  private:
   void begin(const std::optional<std::string>& resumed);
+  void start_beat() const;
   bool train_step(int64_t step);
   std::optional<StepExperience> collect(int64_t step, PhaseTimer& timer);
   void end_stopped();
@@ -58,6 +61,7 @@ class Trainer {
   const Inputs& inputs_;
   Report* report_;
   const std::atomic<int>& stop_signal_;
+  std::function<void()> beat_;
   CheckpointFolder checkpoints_;
   DType dtype_;
   model::ParameterLayout layout_;
