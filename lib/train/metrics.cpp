@@ -115,8 +115,18 @@ std::string metrics_path(const std::string& project, const std::string& experime
 struct MetricsFile::Scan {
   std::uintmax_t keep = 0;  // bytes of the rows up to that step
   int64_t last_step = 0;    // of them
+  std::string missing;      // steps without a row: "2, 5 to 7"
   int64_t cut_rows = 0;
   bool torn = false;
+
+  /// The rows go on with `step`.
+  void follow(int64_t step) {
+    const int64_t first = last_step + 1, last = step - 1;
+    last_step = step;
+    if (first > last) return;
+    missing += (missing.empty() ? "" : ", ") + std::to_string(first);
+    if (first < last) missing += " to " + std::to_string(last);
+  }
 };
 
 MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
@@ -124,11 +134,13 @@ MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
   Scan found;
   std::string line;
   while (in && std::getline(in, line)) {
-    const bool complete = !in.eof();  // the newline was there
+    // The newline was there, and no zeros, which a loss of power can leave in place of bytes.
+    const bool complete = !in.eof() && line.find('\0') == std::string::npos;
     const int64_t step = complete ? step_of(line) : -1;
-    if (found.cut_rows == 0 && step > found.last_step && step <= done_steps) {
+    const bool cutting = found.torn || found.cut_rows > 0;
+    if (!cutting && step > found.last_step && step <= done_steps) {
       found.keep += line.size() + 1;
-      found.last_step = step;
+      found.follow(step);
     } else if (step >= 0) {
       ++found.cut_rows;
     } else if (complete) {
@@ -140,6 +152,7 @@ MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
       found.torn = true;
     }
   }
+  found.follow(done_steps + 1);
   return found;
 }
 
@@ -170,9 +183,8 @@ std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
   make_folder(path_).sync();
   const Scan found = scan(done_steps);
   std::vector<std::string> messages;
-  if (found.last_step < done_steps) {
-    messages.push_back("metrics file " + path_ + ": no rows of steps " +
-                       std::to_string(found.last_step + 1) + " to " + std::to_string(done_steps) +
+  if (!found.missing.empty()) {
+    messages.push_back("metrics file " + path_ + ": no rows of steps " + found.missing +
                        ", which an earlier part of this run did");
   }
   if (found.cut_rows == 0 && !found.torn) return messages;
@@ -192,7 +204,7 @@ std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
 void MetricsFile::append(int64_t step, const Metrics& metrics) const {
   const std::string row = json_line(step, metrics) + "\n";
   const OpenFile file(path_);
-  const off_t size = ::lseek(file.fd, 0, SEEK_END);  // -1 of a device, which needs no cutting
+  const off_t size = ::lseek(file.fd, 0, SEEK_END);
   std::string_view left = row;
   while (!left.empty()) {
     const ssize_t written = ::write(file.fd, left.data(), left.size());
@@ -200,7 +212,7 @@ void MetricsFile::append(int64_t step, const Metrics& metrics) const {
     if (written < 0) {
       const int reason = errno;
       // Where even this fails, the next resume cuts the torn line.
-      const bool cut = size >= 0 && ::ftruncate(file.fd, size) == 0;
+      const bool cut = ::ftruncate(file.fd, size) == 0;
       throw DeviceError("metrics file " + path_ + ": cannot write the " +
                         std::to_string(row.size()) + " bytes of step " + std::to_string(step) +
                         ": " + std::strerror(reason) + (cut ? "" : "; a torn line is left"));

@@ -411,3 +411,20 @@ TEST_CASE("an export that cannot be written names the path") {
       export_hf_files(kReference + "/qwen2", "/proc/nowhere", model.config, DType::kFloat32),
       DeviceError);
 }
+
+TEST_CASE("a large tensor is written with signs of life in between") {
+  const TemporaryFolder folder;
+  const int64_t count = (int64_t{80} << 20) / 8;  // more than goes to the system at once
+  const std::vector<double> values(static_cast<size_t>(count), 0.5);
+  int beats = 0;
+  SafetensorsWriter file(folder.path() + "/x.safetensors", {{"x", DType::kFloat64, {count}}},
+                         [&] { ++beats; });
+  file.create();
+  const int created = beats;
+  CHECK(created >= 2);
+  file.write("x", 0, std::as_bytes(std::span(values)));
+  CHECK(beats >= created + 2);
+  file.close();
+  const SafetensorsReader reader(folder.path() + "/x.safetensors");
+  CHECK(values_of<double>(*reader.find("x")) == values);
+}

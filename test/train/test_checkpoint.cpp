@@ -3,6 +3,7 @@
 #include "support/catch.h"
 #include "train/checkpoint_lock.h"
 #include "train/digest.h"
+#include "train/remove_tree.h"
 
 using namespace verlcpp;
 using namespace verlcpp::test;
@@ -199,4 +200,24 @@ TEST_CASE("a folder is known to take nothing before anything is made in it") {
   CHECK(unwritable_reason((temp.path / "file").string()) == "Not a directory");
   CHECK(unwritable_reason((temp.path / "file/b").string()) == "Not a directory");
   CHECK_FALSE(fs::exists(temp.path / "a"));
+}
+
+TEST_CASE("a tree is removed with a sign of life at every file; links are not followed") {
+  const TempFolder temp;
+  put(temp.path / "kept/file", "x");
+  put(temp.path / "tree/a/b", "x");
+  put(temp.path / "tree/c", "x");
+  fs::create_directory_symlink(temp.path / "kept", temp.path / "tree/link");
+  int beats = 0;
+  std::error_code failed;
+  remove_tree(
+      temp.path / "tree", [&] { ++beats; }, failed);
+  CHECK_FALSE(failed);
+  CHECK(beats == 5);
+  CHECK_FALSE(fs::exists(temp.path / "tree"));
+  CHECK(fs::exists(temp.path / "kept/file"));
+  remove_tree(temp.path / "tree", {}, failed);
+  CHECK_FALSE(failed);
+  remove_tree("/proc/self/status", {}, failed);
+  CHECK(failed);
 }

@@ -167,7 +167,28 @@ TEST_CASE("rows that an earlier part of the run wrote elsewhere are missed aloud
   MetricsFile(path).append(1, one("a", 1));
   CHECK(MetricsFile(path).open(2) ==
         Lines{"metrics file " + path +
-              ": no rows of steps 2 to 2, which an earlier part of this run did"});
+              ": no rows of steps 2, which an earlier part of this run did"});
+  MetricsFile(path).append(3, one("a", 1));
+  MetricsFile(path).append(7, one("a", 1));
+  const std::string rows = text_of(path);
+  CHECK(MetricsFile(path).open(9) ==
+        Lines{"metrics file " + path +
+              ": no rows of steps 2, 4 to 6, 8 to 9, which an earlier part of this run did"});
+  CHECK(text_of(path) == rows);
+}
+
+TEST_CASE("zeros that a loss of power left are cut like a torn line, and what follows them") {
+  const TempFolder temp;
+  const std::string path = (temp.path / "e.jsonl").string();
+  const std::string row = "{\"step\":1,\"data\":{}}\n";
+  const std::string zeros = "{\"step\":2,\"da" + std::string(40, '\0') + "\n";
+  for (const std::string after : {"", "{\"step\":2,\"data\":{}}\n"}) {
+    std::ofstream(path, std::ios::binary) << row << zeros << after;
+    const auto messages = MetricsFile(path).open(1);
+    REQUIRE(messages.size() == 1);
+    CHECK_THAT(messages[0], Catch::Matchers::EndsWith("a torn line"));
+    CHECK(text_of(path) == row);
+  }
 }
 
 TEST_CASE("checking a metrics file changes nothing") {
