@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -63,6 +64,11 @@ class SmallDisk {
   SmallDisk& operator=(const SmallDisk&) = delete;
   void resize(const std::string& size) const {
     REQUIRE(::mount("none", folder_.c_str(), nullptr, MS_REMOUNT, ("size=" + size).c_str()) == 0);
+  }
+  /// False while somebody has a file open for writing.
+  bool set_read_only(bool value) const {
+    const unsigned long flags = MS_REMOUNT | (value ? MS_RDONLY : 0);
+    return ::mount("none", folder_.c_str(), nullptr, flags, nullptr) == 0;
   }
   uint64_t used() const {
     struct statvfs now {};
@@ -225,4 +231,74 @@ TEST_CASE("a file in a checkpoint's place is named and left alone") {
   fs::remove(file);
   expect_success(quickstart(folder.path(), 4, kMore));
   CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+}
+
+TEST_CASE("a disk that is read-only from the start is refused before training") {
+  for (const std::string part : {"checkpoints", "logs"}) {
+    const TemporaryFolder folder;
+    const SmallDisk disk(folder.path() + "/" + part, "10m");
+    if (!disk) {
+      WARN("skipped, no tmpfs can be mounted: " << disk.why);
+      return;
+    }
+    REQUIRE(disk.set_read_only(true));
+    const Outcome refused = expect_machine_failure(quickstart(folder.path(), 2, kMore));
+    CHECK_THAT(refused.err, ContainsSubstring(folder.path() + "/" + part) &&
+                                ContainsSubstring("Read-only file system"));
+    CHECK_THAT(refused.out, !ContainsSubstring("step:1"));
+    REQUIRE(disk.set_read_only(false));
+    expect_success(quickstart(folder.path(), 2, kMore));
+    CHECK(tracked_step(folder.path()) == 2);
+  }
+}
+
+// As the kernel does with a disk that fails.
+TEST_CASE("a disk that becomes read-only is named; the rows before it stay and the run goes on") {
+  const TemporaryFolder folder;
+  const SmallDisk disk(folder.path() + "/logs", "10m");
+  if (!disk) {
+    WARN("skipped, no tmpfs can be mounted: " << disk.why);
+    return;
+  }
+  const std::vector<std::string> more{"trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=1",
+                                      "trainer.total_epochs=100000",
+                                      "actor_rollout_ref.actor.optim.total_training_steps=100000"};
+  Child child(quickstart(folder.path(), 100000, more));
+  REQUIRE(child.wait_until([&] { return tracked_step(folder.path()) >= 2; }));
+  REQUIRE(child.wait_until([&] { return disk.set_read_only(true); }));
+  const Outcome failed = child.wait();
+  INFO(failed.out << failed.err);
+  CHECK(failed.code == kMachineFailed);
+  CHECK_THAT(failed.err,
+             ContainsSubstring("metrics file " + folder.path() + "/logs/run.jsonl: cannot write") &&
+                 ContainsSubstring("Read-only file system"));
+  CHECK(strays(folder.path()).empty());
+  const int done = tracked_step(folder.path());
+  CHECK(done >= 2);
+  CHECK(static_cast<int>(metrics_lines(folder.path()).size()) >= done);
+  REQUIRE(disk.set_read_only(false));
+  const TemporaryFolder whole;
+  expect_success(quickstart(folder.path(), done + 1, more));
+  expect_success(quickstart(whole.path(), done + 1, more));
+  CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+}
+
+TEST_CASE("a stop onto a disk that became read-only says that it cannot save") {
+  const TemporaryFolder folder;
+  const SmallDisk disk(folder.path() + "/checkpoints", "10m");
+  if (!disk) {
+    WARN("skipped, no tmpfs can be mounted: " << disk.why);
+    return;
+  }
+  Child child(
+      quickstart(folder.path(), 100000, {"trainer.save_freq=-1", "trainer.total_epochs=100000"}));
+  REQUIRE(child.wait_until([&] { return !metrics_lines(folder.path()).empty(); }));
+  REQUIRE(disk.set_read_only(true));
+  child.signal(SIGTERM);
+  const Outcome stopped = child.wait();
+  INFO(stopped.out << stopped.err);
+  CHECK(stopped.code == kMachineFailed);
+  CHECK_THAT(stopped.err,
+             ContainsSubstring("cannot be saved: trainer.default_local_dir=" + folder.path() +
+                               "/checkpoints cannot be written: Read-only file system"));
 }

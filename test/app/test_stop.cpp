@@ -50,6 +50,32 @@ const std::vector<std::string> kEndless{
     "trainer.save_freq=-1", "trainer.total_epochs=100000",
     "actor_rollout_ref.actor.optim.total_training_steps=100000"};
 
+/// Stops runs somewhere in a step until one drops its `work`.
+void stop_until_dropped(const std::string& work, const std::vector<std::string>& more, int signal) {
+  const std::string name = signal == SIGTERM ? "SIGTERM" : "SIGINT";
+  std::mt19937 random(std::random_device{}());
+  std::uniform_int_distribution<int> milliseconds(0, 200);
+  for (int tries = 0; tries < 40; ++tries) {
+    const TemporaryFolder folder;
+    Child child(quickstart(folder.path(), 100000, more));
+    REQUIRE(child.wait_until([&] { return step_is_done(child, 1); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds(random)));
+    const Outcome stopped = stop(child, signal);
+    INFO(stopped.out << stopped.err);
+    REQUIRE(stopped.code == kStopped);
+    const size_t done = metrics_lines(folder.path()).size();
+    CHECK_THAT(stopped.out,
+               ContainsSubstring(name + ": saving step " + std::to_string(done)) &&
+                   ContainsSubstring("stopped by " + name + "; the same command continues"));
+    const std::string said =
+        name + ": dropping the " + work + " of step " + std::to_string(done + 1);
+    if (stopped.out.find(said) == std::string::npos) continue;
+    check_goes_on(folder.path(), more);
+    return;
+  }
+  FAIL("none of 40 stops met the " << work);
+}
+
 std::vector<std::string> endless(std::vector<std::string> more) {
   more.insert(more.begin(), kEndless.begin(), kEndless.end());
   return more;
@@ -58,25 +84,28 @@ std::vector<std::string> endless(std::vector<std::string> more) {
 }  // namespace
 
 TEST_CASE("a stop in the rollout drops it and saves the steps before") {
-  for (const int signal : {SIGTERM, SIGINT}) {
-    INFO("signal " << signal);
-    const TemporaryFolder folder;
-    // One sequence at a time: nearly all of a step is the rollout.
-    const auto more =
-        endless({"actor_rollout_ref.rollout.max_num_seqs=1", "actor_rollout_ref.rollout.n=64"});
-    Child child(quickstart(folder.path(), 100000, more));
-    REQUIRE(child.wait_until([&] { return step_is_done(child, 1); }));
-    const Outcome stopped = stop(child, signal);
-    INFO(stopped.out << stopped.err);
-    CHECK(stopped.code == kStopped);
-    const std::string name = signal == SIGTERM ? "SIGTERM" : "SIGINT";
-    CHECK_THAT(stopped.out,
-               ContainsSubstring(name + ": dropping the rollout of step 2") &&
-                   ContainsSubstring(name + ": saving step 1") &&
-                   ContainsSubstring("stopped by " + name + "; the same command continues"));
-    CHECK(metrics_lines(folder.path()).size() == 1);
-    check_goes_on(folder.path(), more);
-  }
+  // One sequence at a time: nearly all of a step is the rollout.
+  const auto more =
+      endless({"actor_rollout_ref.rollout.max_num_seqs=1", "actor_rollout_ref.rollout.n=64"});
+  for (const int signal : {SIGTERM, SIGINT}) stop_until_dropped("rollout", more, signal);
+}
+
+// The ranks that cut a model have to stop at the same token.
+TEST_CASE("a stop in the rollout of a model cut by tensor parallelism") {
+  const std::string megatron = "actor_rollout_ref.actor.megatron.";
+  stop_until_dropped(
+      "rollout",
+      endless({"actor_rollout_ref.rollout.max_num_seqs=1", "actor_rollout_ref.rollout.n=16",
+               megatron + "tensor_model_parallel_size=2", megatron + "context_parallel_size=1"}),
+      SIGTERM);
+}
+
+TEST_CASE("a stop in a log-prob phase drops it and saves the steps before") {
+  // A rollout of one token, an update once over, and a reference.
+  stop_until_dropped("log-probs",
+                     endless({"data.max_response_length=1", "actor_rollout_ref.rollout.n=16",
+                              "actor_rollout_ref.actor.use_kl_loss=True"}),
+                     SIGTERM);
 }
 
 TEST_CASE("a stop in the update finishes it, counts the step and saves") {
@@ -140,7 +169,8 @@ TEST_CASE("stopped at random moments from the start on, nothing is lost and noth
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> moment(0, 0.7);
   int before_training = 0, later = 0;
-  for (int i = 0; i < 16; ++i) {
+  const auto seen = [&] { return before_training > 0 && later > 0; };
+  for (int i = 0; i < 16 || (!seen() && i < 100); ++i) {
     const int done = static_cast<int>(metrics_lines(folder.path()).size());
     Child child(quickstart(folder.path(), 8, more));
     std::this_thread::sleep_for(one_run * moment(random));
@@ -164,16 +194,16 @@ TEST_CASE("stopped at random moments from the start on, nothing is lost and noth
   }
   expect_success(quickstart(folder.path(), 8, more));
   CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+  CHECK(seen());
   std::printf("%d stops before a step was done, %d after\n", before_training, later);
 }
 
 TEST_CASE("a stop before training begins touches no file") {
-  const TemporaryFolder folder;
-  const std::vector<std::string> more{"trainer.save_freq=2"};
-  expect_success(quickstart(folder.path(), 2, more));
-  const std::string before = file_text(folder.path() + "/logs/run.jsonl");
   int stops = 0;
-  for (int i = 0; i < 20 && stops < 3; ++i) {
+  for (int i = 0; i < 40 && stops < 3; ++i) {
+    const TemporaryFolder folder;
+    expect_success(quickstart(folder.path(), 2, {"trainer.save_freq=2"}));
+    const std::string before = file_text(folder.path() + "/logs/run.jsonl");
     Child child(quickstart(
         folder.path(), 1000,
         {"trainer.save_freq=2", "trainer.total_epochs=1000", "trainer.resume_mode=disable"}));
@@ -183,12 +213,36 @@ TEST_CASE("a stop before training begins touches no file") {
     INFO(stopped.out << stopped.err);
     REQUIRE(stopped.code == kStopped);
     // A machine that was slow to signal has begun training: not what is looked for.
-    if (stopped.out.find("start to first training step") != std::string::npos) break;
+    if (stopped.out.find("start to first training step") != std::string::npos) continue;
     ++stops;
-    CHECK_THAT(stopped.out, ContainsSubstring("stopped by SIGTERM before"));
+    CHECK_THAT(stopped.out, ContainsSubstring("stopped by SIGTERM before training began"));
     CHECK(file_text(folder.path() + "/logs/run.jsonl") == before);
     CHECK(tracked_step(folder.path()) == 2);
     CHECK(saved_steps(folder.path()) == std::vector<int>{2});
+    CHECK(strays(folder.path()).empty());
   }
+  CHECK(stops > 0);
   std::printf("%d stops before training\n", stops);
+}
+
+TEST_CASE("signals that come together are one stop; one that comes later kills") {
+  const auto more = endless({"actor_rollout_ref.actor.ppo_epochs=100000"});
+  for (int tries = 0; tries < 10; ++tries) {
+    const TemporaryFolder folder;
+    Child child(quickstart(folder.path(), 100000, more));
+    REQUIRE(child.wait_until(
+        [&] { return child.out().find("start to first training step") != std::string::npos; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(700 * (tries + 1)));
+    for (const int signal : {SIGTERM, SIGTERM, SIGINT}) child.signal(signal);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+    if (!child.running()) {  // that was in the rollout
+      CHECK(child.wait().code == kStopped);
+      continue;
+    }
+    CHECK_THAT(child.out(), ContainsSubstring(": finishing the update of step 1"));
+    child.signal(SIGINT);
+    CHECK(child.wait().code == -SIGINT);
+    return;
+  }
+  FAIL("none of 10 stops met the update");
 }
