@@ -76,7 +76,12 @@ void check_saving(const TrainConfig& config, Findings& findings) {
   const auto weights = [](const std::vector<std::string>& names) {
     return names_weights(names) || names_optimizer(names);
   };
-  if (config.trainer.save_freq <= 0) return;
+  if (config.trainer.save_freq <= 0) {
+    if (weights(parts.save_contents)) return;
+    findings.warn(findings.about("actor_rollout_ref.actor.checkpoint.save_contents") +
+                  ": names neither model nor optimizer, so a run that is stopped cannot go on");
+    return;
+  }
   const bool resumes = config.trainer.resume_mode != "disable";
   findings.require(!resumes || weights(parts.load_contents) || !weights(parts.save_contents),
                    "actor_rollout_ref.actor.checkpoint.load_contents",

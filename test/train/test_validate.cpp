@@ -482,4 +482,7 @@ TEST_CASE("what is only a warning") {
                  ContainsSubstring("has no effect"));
   CHECK_THAT(one({"algorithm.use_kl_in_reward=True", kA + "actor.use_kl_loss=True"}),
              ContainsSubstring("You have both enabled in-reward kl and kl loss"));
+  CHECK_THAT(one({"trainer.save_freq=-1", kA + "actor.checkpoint.save_contents=[]"}),
+             ContainsSubstring("actor.checkpoint.save_contents = []") &&
+                 ContainsSubstring("so a run that is stopped cannot go on"));
 }
