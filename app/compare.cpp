@@ -62,7 +62,7 @@ CompareOutcome run_comparison(const CompareRequest& request, const config::Node&
   const std::vector<train::CompareArm> arms = train::compare_arms(tree);
   if (!request.json_file.empty()) check_writable(request.json_file);
   const train::TrainConfig& config = arms.front().config;
-  const train::Inputs inputs = train::load_inputs(config, arms.front().tree);
+  const train::Inputs inputs = train::load_inputs(config, arms.front().tree, {}, 1);
   if (inputs.recorded) train::check_same_samples(arms, inputs.recorded->step(0));
   train::Comparison comparison;  // written by rank 0 alone
   parallel::run_thread_ranks(
@@ -77,7 +77,7 @@ CompareOutcome run_comparison(const CompareRequest& request, const config::Node&
   if (!request.json_file.empty()) write_json(request.json_file, json);
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   return {.text = request.json ? json : train::to_text(comparison, arms, request.options),
-          .losses_agree = train::losses_agree(comparison, dtype)};
+          .differs = train::what_differs(train::disagreement(comparison, dtype))};
 }
 
 }  // namespace verlcpp::app

@@ -15,8 +15,8 @@ struct CompareRequest {
 };
 
 struct CompareOutcome {
-  std::string text;           // what to print
-  bool losses_agree = false;  // within the tolerance of the dtype; if not, it is a bug of ours
+  std::string text;     // what to print
+  std::string differs;  // train::what_differs(); unless empty, it is a bug of ours
 };
 
 /// Runs the controlled comparison of a resolved configuration that validate() has passed: ranks on

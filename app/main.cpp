@@ -49,7 +49,7 @@ config::Node for_dump(const config::Node& composed) {
   return tree;
 }
 
-/// Returns 1 when the arms' losses differ, which is a bug of ours.
+/// Returns 1 when the arms' numbers differ, which is a bug of ours.
 int compare(const Options& options, const config::Node& tree) {
   const CompareOutcome outcome =
       run_comparison({.options = {.steps = options.compare_steps, .warmup = options.compare_warmup},
@@ -57,10 +57,10 @@ int compare(const Options& options, const config::Node& tree) {
                       .json_file = options.compare_json},
                      tree);
   print(outcome.text);
-  if (outcome.losses_agree) return 0;
-  log::error(
-      "--compare-dcp: losses of the arms differ by more than the tolerance, or are not numbers; "
-      "please report it with the result above");
+  if (outcome.differs.empty()) return 0;
+  log::error("--compare-dcp: " + outcome.differs +
+             " of the arms differ by more than the tolerance, or are not numbers; please report it "
+             "with the result above");
   return 1;
 }
 

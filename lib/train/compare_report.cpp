@@ -19,15 +19,17 @@ DType run_dtype(const TrainConfig& config) {
 }
 
 struct Verdict {
-  bool equal_tokens = true, loss_within_tolerance = true;
+  bool equal_tokens = true;
   bool nothing_learned = true;  // no arm had a gradient: equal losses say little
-  double tolerance = 0;
+  Disagreement differing;
+  double loss_tolerance = 0, grad_norm_tolerance = 0;
 };
 
 Verdict judge(const Comparison& comparison, const TrainConfig& config) {
   const DType dtype = run_dtype(config);
-  Verdict verdict{.loss_within_tolerance = losses_agree(comparison, dtype),
-                  .tolerance = loss_tolerance(dtype)};
+  Verdict verdict{.differing = disagreement(comparison, dtype),
+                  .loss_tolerance = loss_tolerance(dtype),
+                  .grad_norm_tolerance = grad_norm_tolerance(dtype)};
   for (const ArmResult& arm : comparison.arms) {
     const ArmResult& reference = comparison.arms.front();
     if (arm.total().tokens != reference.total().tokens) verdict.equal_tokens = false;
@@ -162,12 +164,25 @@ std::vector<std::string> heading(const Comparison& comparison, std::span<const C
                   options.steps, options.warmup)};
 }
 
+/// "losses agree within 1e-09", "losses of dcp DIFFER BY MORE THAN 1e-09".
+std::string agreement_text(const std::string& what, const std::vector<std::string>& differing,
+                           double tolerance) {
+  if (differing.empty()) return fmt::format("{} agree within {:.0e}", what, tolerance);
+  return fmt::format("{} of {} DIFFER BY MORE THAN {:.0e}", what, fmt::join(differing, ", "),
+                     tolerance);
+}
+
 std::string verdict_text(const Comparison& comparison, const TrainConfig& config) {
   const Verdict verdict = judge(comparison, config);
-  std::string text = verdict.equal_tokens ? "equal tokens" : "UNEQUAL TOKENS";
-  text += fmt::format("; losses {} {:.0e} ({})",
-                      verdict.loss_within_tolerance ? "agree within" : "DIFFER BY MORE THAN",
-                      verdict.tolerance, config.actor_rollout_ref.actor.megatron.dtype);
+  std::string text = verdict.equal_tokens ? "equal tokens; " : "UNEQUAL TOKENS; ";
+  if (!verdict.differing.any() && verdict.loss_tolerance == verdict.grad_norm_tolerance) {
+    text += agreement_text("losses and gradient norms", {}, verdict.loss_tolerance);
+  } else {
+    text +=
+        agreement_text("losses", verdict.differing.losses, verdict.loss_tolerance) + ", " +
+        agreement_text("gradient norms", verdict.differing.grad_norms, verdict.grad_norm_tolerance);
+  }
+  text += " (" + config.actor_rollout_ref.actor.megatron.dtype + ")";
   if (verdict.nothing_learned) {
     text += "\nno sample had an advantage: every gradient is zero, so equal losses say little";
   }
@@ -181,10 +196,25 @@ double loss_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 1e-5 : 5e-4;
 }
 
-bool losses_agree(const Comparison& comparison, DType dtype) {
-  return std::all_of(comparison.arms.begin(), comparison.arms.end(), [&](const ArmResult& arm) {
-    return difference(arm, comparison.arms.front()).loss_abs <= loss_tolerance(dtype);
-  });
+double grad_norm_tolerance(DType dtype) {
+  if (dtype == DType::kFloat64) return 1e-9;
+  return dtype == DType::kFloat32 ? 1e-5 : 5e-3;
+}
+
+Disagreement disagreement(const Comparison& comparison, DType dtype) {
+  Disagreement found;
+  for (const ArmResult& arm : comparison.arms) {
+    const ArmDifference d = difference(arm, comparison.arms.front());
+    // Negated, so that what is no number differs.
+    if (!(d.loss_abs <= loss_tolerance(dtype))) found.losses.push_back(arm.name);
+    if (!(d.grad_norm_rel <= grad_norm_tolerance(dtype))) found.grad_norms.push_back(arm.name);
+  }
+  return found;
+}
+
+std::string what_differs(const Disagreement& found) {
+  if (found.grad_norms.empty()) return found.losses.empty() ? "" : "losses";
+  return found.losses.empty() ? "gradient norms" : "losses and gradient norms";
 }
 
 std::string to_text(const Comparison& comparison, std::span<const CompareArm> arms,
@@ -226,8 +256,10 @@ std::string to_json(const Comparison& comparison, std::span<const CompareArm> ar
   }
   const Verdict verdict = judge(comparison, arms.front().config);
   out["verdict"]["equal_tokens"] = verdict.equal_tokens;
-  out["verdict"]["loss_tolerance"] = verdict.tolerance;
-  out["verdict"]["loss_within_tolerance"] = verdict.loss_within_tolerance;
+  out["verdict"]["loss_tolerance"] = verdict.loss_tolerance;
+  out["verdict"]["loss_within_tolerance"] = verdict.differing.losses.empty();
+  out["verdict"]["grad_norm_tolerance"] = verdict.grad_norm_tolerance;
+  out["verdict"]["grad_norm_within_tolerance"] = verdict.differing.grad_norms.empty();
   out["verdict"]["all_gradients_zero"] = verdict.nothing_learned;
   return out.dump(2);
 }

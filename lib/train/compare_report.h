@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tensor/dtype.h"
 #include "train/compare_dcp.h"
@@ -12,8 +13,19 @@ namespace verlcpp::train {
 /// 5e-4 in 16-bit dtypes.
 double loss_tolerance(DType dtype);
 
-/// Whether every loss is within the tolerance of the first arm's; one that is not a number is not.
-bool losses_agree(const Comparison& comparison, DType dtype);
+/// Largest relative difference of gradient norms: 1e-9, 1e-5 and, in 16-bit dtypes, 5e-3.
+double grad_norm_tolerance(DType dtype);
+
+/// The arms, by name, of which some loss or gradient norm is not within the tolerance of the first
+/// arm's; one that is not a number is not.
+struct Disagreement {
+  std::vector<std::string> losses, grad_norms;
+
+  bool any() const { return !losses.empty() || !grad_norms.empty(); }
+};
+Disagreement disagreement(const Comparison& comparison, DType dtype);
+/// "losses", "gradient norms", "losses and gradient norms"; empty when all agree.
+std::string what_differs(const Disagreement& found);
 
 /// Aligned text for people.
 std::string to_text(const Comparison& comparison, std::span<const CompareArm> arms,

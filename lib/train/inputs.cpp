@@ -163,7 +163,8 @@ void check_temperatures(const TrainConfig& config, const data::ReplayReader& rec
   }
 }
 
-void load_recorded(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
+void load_recorded(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat,
+                   std::optional<int64_t> played_back) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   inputs.recorded.emplace(data::ReplayOptions{.path = *rollout.replay_path,
                                               .train_batch_size = config.data.train_batch_size,
@@ -173,9 +174,10 @@ void load_recorded(const TrainConfig& config, Inputs& inputs, const std::functio
                                               .max_response_length = rollout.response_length});
   const int64_t steps = inputs.recorded->steps();
   inputs.total_steps = config.trainer.total_training_steps.value_or(std::max<int64_t>(steps, 1));
-  inputs.recorded->require_steps(inputs.total_steps);
+  const int64_t needed = played_back.value_or(inputs.total_steps);
+  inputs.recorded->require_steps(needed);
   if (config.actor_rollout_ref.model.use_fused_kernels) {
-    check_temperatures(config, *inputs.recorded, inputs.total_steps, beat);
+    check_temperatures(config, *inputs.recorded, needed, beat);
   }
   inputs.steps_per_epoch = inputs.total_steps;
 }
@@ -216,14 +218,14 @@ std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
 }
 
 Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
-                   const std::function<void()>& beat) {
+                   const std::function<void()>& beat, std::optional<int64_t> recorded_steps) {
   const std::function<void()> alive = beat ? beat : [] {};
   Inputs inputs;
   inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
   check_tensor_parallel(config, inputs, tree);
   if (config.actor_rollout_ref.rollout.name == "replay") {
-    load_recorded(config, inputs, alive);
+    load_recorded(config, inputs, alive, recorded_steps);
   } else {
     load_prompts(config, inputs, alive);
   }

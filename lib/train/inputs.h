@@ -30,9 +30,11 @@ struct Inputs {
 /// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded.
 /// `tree` is the one `config` was bound from: it knows the origins of values. `beat`, if any, is
 /// called between files, at every prompt that is tokenised and at every recorded step; what it
-/// throws goes through.
+/// throws goes through. `recorded_steps`: how many steps of a recording the caller plays back,
+/// which it has to hold; those of the run unless given. total_steps is the run's in any case.
 Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
-                   const std::function<void()>& beat = {});
+                   const std::function<void()>& beat = {},
+                   std::optional<int64_t> recorded_steps = {});
 
 /// verl's data.truncation of a prompt to `limit` tokens: left keeps the end, right the beginning,
 /// middle both halves; error throws DataError.

@@ -88,7 +88,7 @@ Case make_case(const config::Node& tree, const SelftestOptions& options) {
                       "; must be float32 or float64, whose layouts have a known tolerance");
   }
   if (c.dtype == DType::kFloat32) c.tolerance = kFloat32;
-  c.inputs = load_inputs(config, c.tree);
+  c.inputs = load_inputs(config, c.tree, {}, 1);  // plays back the first step alone
   // Weights, gradient and two moments; the rest is known once there are samples.
   expect_memory(4 * c.inputs.model.parameter_count() * size_of(c.dtype), options);
   c.samples = selftest_samples(config, c.inputs, options.make_backend);

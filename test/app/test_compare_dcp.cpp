@@ -1,5 +1,6 @@
 // --compare-dcp through the executable.
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -41,14 +42,26 @@ json read_json(const std::string& path) {
 }
 
 /// Two rows of one group, the second of `longest` tokens.
-std::string rows(int longest) {
+std::string rows(int longest, double first_reward = 1, double second_reward = 0) {
   std::string out;
-  for (const int length : {9, longest}) {
-    json row{{"uid", "a"}, {"prompt_ids", {1, 2}}, {"reward", length == 9 ? 1.0 : 0.0}};
+  for (const int index : {0, 1}) {
+    const int length = index == 0 ? 10 : longest;
+    json row{{"uid", "a"}, {"prompt_ids", {1, 2}}};
+    row["reward"] = index == 0 ? first_reward : second_reward;
     for (int i = 2; i < length; ++i) row["response_ids"].push_back(i % 7 + 1);
     out += row.dump() + "\n";
   }
   return out;
+}
+
+/// The overrides that play back one group of two rows a step.
+std::vector<std::string> replay(const std::string& file) {
+  return {kA + "rollout.name=replay",
+          kA + "rollout.replay_path=" + file,
+          kA + "rollout.n=2",
+          "data.train_batch_size=1",
+          kA + "actor.ppo_mini_batch_size=1",
+          "data.max_response_length=156"};
 }
 
 }  // namespace
@@ -59,15 +72,16 @@ TEST_CASE("a comparison on the CPU: equal tokens, losses equal to 1e-9 in float6
   const Outcome outcome = compare({"--compare-steps=2", "--compare-json", file});
   INFO(outcome.out << outcome.err);
   REQUIRE(outcome.code == 0);
-  CHECK_THAT(outcome.out, ContainsSubstring("static-balanced") &&
-                              ContainsSubstring("step time, median") &&
-                              ContainsSubstring("equal tokens; losses agree within 1e-09"));
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("static-balanced") && ContainsSubstring("step time, median") &&
+                 ContainsSubstring("equal tokens; losses and gradient norms agree within 1e-09"));
   const json result = read_json(file);
   CHECK(result["version"] == 1);
   CHECK(result["settings"]["static_pack_tokens"] == 256);
   CHECK(result["settings"]["device"] == "cpu");
   CHECK(result["settings"]["samples_from"] == "rollout of the initial weights");
   CHECK(result["verdict"]["equal_tokens"] == true);
+  CHECK(result["verdict"]["grad_norm_within_tolerance"] == true);
   CHECK(result["verdict"]["all_gradients_zero"] == false);
   REQUIRE(result["arms"].size() == 3);
   for (size_t i = 0; i < 3; ++i) {
@@ -104,23 +118,52 @@ TEST_CASE("losses that are not within the tolerance end a comparison with 1, aft
                                    file, kA + "actor.optim.lr=1e300"});
   INFO(outcome.out << outcome.err);
   CHECK(outcome.code == 1);
-  CHECK_THAT(outcome.out, ContainsSubstring("losses DIFFER BY MORE THAN 1e-09"));
-  CHECK_THAT(outcome.err, ContainsSubstring("error: --compare-dcp: losses of the arms differ") &&
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("losses of static-balanced, static-in-order, dcp DIFFER BY "
+                               "MORE THAN 1e-09"));
+  CHECK_THAT(outcome.err, ContainsSubstring("error: --compare-dcp: losses and gradient norms of "
+                                            "the arms differ") &&
                               ContainsSubstring("please report it"));
   CHECK(read_json(file)["verdict"]["loss_within_tolerance"] == false);
 }
 
+// Advantages of opposite sign: the losses cancel (exactly, being powers of two over 16 tokens), and
+// the squares of the gradients overflow.
+TEST_CASE("gradient norms that are not within the tolerance end a comparison with 1 all alone") {
+  const TemporaryFolder folder;
+  const double large = std::ldexp(1.0, 600);
+  auto arguments = replay(folder.write("rows.jsonl", rows(10, large, -large)));
+  arguments.push_back("algorithm.norm_adv_by_std_in_grpo=False");
+  arguments.insert(arguments.end(), {"--compare-steps=1", "--compare-warmup=0"});
+  const Outcome outcome = compare(arguments);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.out, ContainsSubstring("losses agree within 1e-09, gradient norms of "
+                                            "static-balanced, static-in-order, dcp DIFFER BY"));
+  CHECK_THAT(outcome.err, ContainsSubstring("error: --compare-dcp: gradient norms of the arms"));
+}
+
+TEST_CASE("a comparison needs one step of a recording, whatever the run's number of steps") {
+  const TemporaryFolder folder;
+  auto arguments = replay(folder.write("rows.jsonl", rows(20)));
+  arguments.insert(arguments.end(), {"trainer.total_training_steps=100", "--compare-steps=1",
+                                     "--compare-warmup=0", "--format=json"});
+  const Outcome outcome = compare(arguments);
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  CHECK(json::parse(outcome.out)["settings"]["samples"] == 2);
+
+  arguments.push_back(kA + "rollout.n=4");
+  const Outcome short_of_one = compare(arguments);
+  CHECK(short_of_one.code == 2);
+  CHECK_THAT(short_of_one.err, ContainsSubstring("1 step needs 4 rows"));
+}
+
 TEST_CASE("arms that cannot process the same tokens: exit code 2 and the setting") {
   const TemporaryFolder folder;
-  const std::vector<std::string> arguments = {
-      kA + "rollout.name=replay",
-      kA + "rollout.replay_path=" + folder.write("rows.jsonl", rows(150)),
-      kA + "rollout.n=2",
-      "data.train_batch_size=1",
-      kA + "actor.ppo_mini_batch_size=1",
-      "data.max_response_length=156",
-      "trainer.total_training_steps=1",
-      kMegatron + "context_parallel_size=2"};
+  auto arguments = replay(folder.write("rows.jsonl", rows(150)));
+  arguments.insert(arguments.end(),
+                   {"trainer.total_training_steps=1", kMegatron + "context_parallel_size=2"});
   const Outcome outcome = compare(arguments);
   CHECK(outcome.code == 2);
   const std::string limit = kMegatron + "max_seqlen_per_dp_cp_rank";

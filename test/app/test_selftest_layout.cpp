@@ -70,7 +70,8 @@ TEST_CASE("a self-test of recorded samples with a reference, two epochs and TP o
            kA + "rollout.name=replay", kA + "rollout.replay_path=" + file, kA + "rollout.n=2",
            "data.train_batch_size=2", kA + "actor.ppo_mini_batch_size=1", kA + "actor.ppo_epochs=2",
            kA + "actor.use_kl_loss=True", kA + "actor.kl_loss_type=abs",
-           "trainer.total_training_steps=1", kMegatron + "tensor_model_parallel_size=2",
+           // One step is played back, whatever the run's number of them.
+           "trainer.total_training_steps=100", kMegatron + "tensor_model_parallel_size=2",
            kMegatron + "context_parallel_size=1"}) {
     more.push_back(o);
   }

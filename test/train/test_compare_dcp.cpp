@@ -78,7 +78,7 @@ std::string origin(const CompareArm& arm, const std::string& key) {
 
 Comparison run(const std::vector<CompareArm>& arms, const CompareOptions& options) {
   const TrainConfig& config = arms.front().config;
-  const Inputs inputs = load_inputs(config, arms.front().tree);
+  const Inputs inputs = load_inputs(config, arms.front().tree, {}, 1);
   const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
   Comparison out;
   parallel::run_thread_ranks(
@@ -225,6 +225,8 @@ TEST_CASE("equal tokens, and equal losses in float64") {
   CHECK(json["verdict"]["equal_tokens"] == true);
   CHECK(json["verdict"]["loss_tolerance"] == 1e-9);
   CHECK(json["verdict"]["loss_within_tolerance"] == true);
+  CHECK(json["verdict"]["grad_norm_tolerance"] == 1e-9);
+  CHECK(json["verdict"]["grad_norm_within_tolerance"] == true);
   CHECK(json["verdict"]["all_gradients_zero"] == false);
 }
 
@@ -306,7 +308,8 @@ TEST_CASE("the report: sums of passes, medians, differences") {
   const std::string text = to_text(comparison, arms, {.steps = 4});
   CHECK_THAT(text, ContainsSubstring("static pack holds 40 x CP 2 = 80") &&
                        ContainsSubstring("4x cp1, 2x cp2, 4x cp3") &&
-                       ContainsSubstring("equal tokens; losses DIFFER BY MORE THAN 1e-09"));
+                       ContainsSubstring("equal tokens; losses of dcp DIFFER BY MORE THAN 1e-09, "
+                                         "gradient norms agree within 1e-09 (float64)"));
 }
 
 TEST_CASE("a loss that is no number is not within any tolerance, and no gradient says little") {
@@ -315,14 +318,46 @@ TEST_CASE("a loss that is no number is not within any tolerance, and no gradient
   Comparison comparison;
   comparison.lengths = {1};
   comparison.arms = {result("a", {1}, 0.5), result("b", {1}, std::nan(""))};
-  CHECK_FALSE(losses_agree(comparison, DType::kFloat64));
-  CHECK_FALSE(losses_agree({.lengths = {1}, .arms = {comparison.arms[1]}}, DType::kFloat64));
-  CHECK(losses_agree({.lengths = {1}, .arms = {comparison.arms[0]}}, DType::kFloat64));
+  using Names = std::vector<std::string>;
+  CHECK(disagreement(comparison, DType::kFloat64).losses == Names{"b"});
+  CHECK(disagreement({.lengths = {1}, .arms = {comparison.arms[1]}}, DType::kFloat64).losses ==
+        Names{"b"});
+  CHECK_FALSE(disagreement({.lengths = {1}, .arms = {comparison.arms[0]}}, DType::kFloat64).any());
   for (ArmResult& arm : comparison.arms) arm.grad_norms = {0.0};
   const auto json = nlohmann::json::parse(to_json(comparison, arms, {}));
   CHECK(json["verdict"]["loss_within_tolerance"] == false);
   CHECK(json["verdict"]["all_gradients_zero"] == true);
   CHECK_THAT(to_text(comparison, arms, {}), ContainsSubstring("every gradient is zero"));
+}
+
+TEST_CASE("gradient norms are judged relative to the first arm's, by dtype") {
+  const TemporaryFolder folder;
+  const auto arms = compare_arms(test::configured(overrides(folder)).tree);
+  Comparison comparison;
+  comparison.lengths = {1};
+  comparison.arms = {result("a", {1}, 0.5), result("b", {1}, 0.5), result("c", {1}, 0.5)};
+  CHECK(what_differs(disagreement(comparison, DType::kFloat64)).empty());
+  CHECK_THAT(
+      to_text(comparison, arms, {}),
+      ContainsSubstring("equal tokens; losses and gradient norms agree within 1e-09 (float64)"));
+
+  comparison.arms[2].grad_norms = {2.0 * (1 + 1e-7)};
+  CHECK(what_differs(disagreement(comparison, DType::kFloat64)) == "gradient norms");
+  CHECK(disagreement(comparison, DType::kFloat64).grad_norms == std::vector<std::string>{"c"});
+  CHECK_THAT(to_text(comparison, arms, {}),
+             ContainsSubstring("losses agree within 1e-09, gradient norms of c DIFFER BY MORE THAN "
+                               "1e-09 (float64)"));
+  const auto json = nlohmann::json::parse(to_json(comparison, arms, {}));
+  CHECK(json["verdict"]["loss_within_tolerance"] == true);
+  CHECK(json["verdict"]["grad_norm_within_tolerance"] == false);
+
+  CHECK_FALSE(disagreement(comparison, DType::kFloat32).any());
+  comparison.arms[2].grad_norms = {2.0 * (1 + 1e-4)};
+  CHECK(disagreement(comparison, DType::kFloat32).any());
+  CHECK_FALSE(disagreement(comparison, DType::kBFloat16).any());
+  comparison.arms[2].grad_norms = {std::nan("")};
+  comparison.arms[2].losses = {0.7};
+  CHECK(what_differs(disagreement(comparison, DType::kBFloat16)) == "losses and gradient norms");
 }
 
 TEST_CASE("the meter counts computing, not waiting") {
