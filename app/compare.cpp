@@ -12,6 +12,7 @@
 #include "app/failure.h"
 #include "app/launch.h"
 #include "base/error.h"
+#include "model/synced_file.h"
 #include "parallel/thread_ranks.h"
 #include "train/compare_report.h"
 #include "train/recompute.h"
@@ -19,21 +20,33 @@
 namespace verlcpp::app {
 namespace {
 
-/// An older result stays until there is a new one, and nothing new stays without one.
-void check_writable(const std::string& path) {
-  errno = 0;
-  if (!std::ofstream(path, std::ios::app)) {
-    throw ConfigError("--compare-json " + path + " cannot be written: " + std::strerror(errno));
-  }
+/// What `path` names; a link stays one.
+std::filesystem::path result_file(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_empty(path, ignored)) std::filesystem::remove(path, ignored);
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path, ignored);
+  return real.empty() ? std::filesystem::path(path) : real;
 }
 
-void write_json(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text << '\n';
-  file.close();
-  if (!file) throw DeviceError("the machine: --compare-json " + path + " cannot be written");
+std::string aside(const std::filesystem::path& file) { return file.string() + ".tmp"; }
+
+/// Before the work. An older result stays until there is a new one, and nothing new stays without
+/// one.
+void check_writable(const std::string& path) {
+  const std::string about = "--compare-json " + path + " cannot be written: ";
+  const std::filesystem::path file = result_file(path);
+  std::error_code ignored;
+  const bool exists = std::filesystem::exists(file, ignored);
+  if (exists && !std::filesystem::is_regular_file(file, ignored)) {
+    throw ConfigError(about +
+                      "it is no regular file; valid: a file, or --format=json for standard output");
+  }
+  errno = 0;
+  if (exists && !std::ofstream(file, std::ios::app))
+    throw ConfigError(about + std::strerror(errno));
+  if (!std::ofstream(aside(file))) {
+    throw ConfigError(about + std::strerror(errno) + " (" + aside(file) + ")");
+  }
+  std::filesystem::remove(aside(file), ignored);
 }
 
 /// One rank's part, on its thread.
@@ -74,10 +87,27 @@ CompareOutcome run_comparison(const CompareRequest& request, const config::Node&
       {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),
        .give_up = end_process});
   const std::string json = train::to_json(comparison, arms, request.options);
-  if (!request.json_file.empty()) write_json(request.json_file, json);
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   return {.text = request.json ? json : train::to_text(comparison, arms, request.options),
+          .json = json,
           .differs = train::what_differs(train::disagreement(comparison, dtype))};
+}
+
+void write_result(const std::string& path, const std::string& json) {
+  const std::filesystem::path file = result_file(path);
+  std::error_code failed;
+  try {
+    model::write_synced(aside(file), json + "\n");
+  } catch (...) {
+    std::filesystem::remove(aside(file), failed);
+    throw;
+  }
+  std::filesystem::rename(aside(file), file, failed);
+  if (failed) {
+    throw DeviceError(file.string() + ": cannot be renamed from " + aside(file) + ": " +
+                      failed.message());
+  }
+  model::sync_folder(file.parent_path().string());
 }
 
 }  // namespace verlcpp::app

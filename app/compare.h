@@ -11,16 +11,21 @@ namespace verlcpp::app {
 struct CompareRequest {
   train::CompareOptions options;
   bool json = false;      // on standard output, instead of the table
-  std::string json_file;  // besides, unless empty
+  std::string json_file;  // to be written besides, unless empty: checked before the work
 };
 
 struct CompareOutcome {
   std::string text;     // what to print
+  std::string json;     // for write_result()
   std::string differs;  // train::what_differs(); unless empty, it is a bug of ours
 };
 
 /// Runs the controlled comparison of a resolved configuration that validate() has passed: ranks on
 /// threads. ConfigError when the arms would not process the same tokens.
 CompareOutcome run_comparison(const CompareRequest& request, const config::Node& tree);
+
+/// Writes `json` and a newline to `path`: aside (path.tmp), synced, renamed, so that an older
+/// result stays until the new one is whole. DeviceError with path, bytes and reason.
+void write_result(const std::string& path, const std::string& json);
 
 }  // namespace verlcpp::app

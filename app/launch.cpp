@@ -140,8 +140,6 @@ void catch_stop_signals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
-  // A file that may not grow any more (ulimit -f) is a failed write with a message, not a death.
-  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 int run_training(const train::TrainConfig& config, const config::Node& tree,

@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <iostream>
@@ -56,7 +57,17 @@ int compare(const Options& options, const config::Node& tree) {
                       .json = options.json,
                       .json_file = options.compare_json},
                      tree);
-  print(outcome.text);
+  const auto keep = [&] {
+    if (!options.compare_json.empty()) write_result(options.compare_json, outcome.json);
+  };
+  // Each is tried when the other fails: the work was long.
+  try {
+    print(outcome.text);
+  } catch (const DeviceError&) {
+    keep();
+    throw;
+  }
+  keep();
   if (outcome.differs.empty()) return 0;
   log::error("--compare-dcp: " + outcome.differs +
              " of the arms differ by more than the tolerance, or are not numbers; please report it "
@@ -87,6 +98,8 @@ int run_job(const Options& options, config::Node& tree, Clock::time_point start)
 }
 
 int run(const Options& options, Clock::time_point start) {
+  // A file that may not grow any more (ulimit -f) is a failed write with a message, not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
   if (options.multirun) {
     throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
   }

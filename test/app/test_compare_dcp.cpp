@@ -1,10 +1,11 @@
 // --compare-dcp through the executable.
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "run_binary.h"
+#include "child.h"
 #include "support/catch.h"
 
 using Catch::Matchers::ContainsSubstring;
@@ -20,7 +21,7 @@ const std::string kA = "actor_rollout_ref.";
 const std::string kMegatron = kA + "actor.megatron.";
 
 /// The quickstart, made small, as scripts/compare_dcp.sh runs it: CP 4 on four ranks.
-Outcome compare(const std::vector<std::string>& more) {
+std::vector<std::string> comparison(const std::vector<std::string>& more) {
   std::vector<std::string> arguments{"--compare-dcp",
                                      "--config-name",
                                      "quickstart",
@@ -32,7 +33,14 @@ Outcome compare(const std::vector<std::string>& more) {
                                      "data.train_batch_size=8",
                                      kA + "actor.ppo_mini_batch_size=4"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  return run_binary(arguments);
+  return arguments;
+}
+
+Outcome compare(const std::vector<std::string>& more) { return run_binary(comparison(more)); }
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 json read_json(const std::string& path) {
@@ -182,4 +190,45 @@ TEST_CASE("a JSON file that cannot be written is refused before the work") {
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, StartsWith("error: --compare-json /nowhere/compare.json cannot be "
                                      "written: No such file or directory"));
+}
+
+TEST_CASE("a JSON file that is no regular file is refused, and left alone") {
+  const Outcome outcome = compare({"--compare-json", "/dev/full"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, StartsWith("error: --compare-json /dev/full cannot be written: it is no "
+                                     "regular file; valid: "));
+  CHECK(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_CASE("a JSON file that takes no more bytes: the table is printed and an older result stays") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("compare.json", "an older result\n");
+  constexpr uint64_t kEnoughForTheTable = 4096;
+  verlcpp::test::Child limited(
+      comparison({"--compare-steps=1", "--compare-warmup=0", "--compare-json", file}),
+      kEnoughForTheTable);
+  const Outcome outcome = limited.wait();
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.out, ContainsSubstring("losses and gradient norms agree within 1e-09"));
+  CHECK_THAT(outcome.err, ContainsSubstring("error: ") &&
+                              ContainsSubstring(file + ".tmp: cannot write ") &&
+                              ContainsSubstring(" bytes: File too large"));
+  CHECK(read_text(file) == "an older result\n");
+  CHECK_FALSE(std::filesystem::exists(file + ".tmp"));
+}
+
+TEST_CASE("a JSON file replaces an older result behind a link, whole, and nothing is left aside") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("compare.json", std::string(100000, 'x'));
+  const std::string link = folder.path() + "/link.json";
+  std::filesystem::create_symlink("compare.json", link);
+  const Outcome outcome =
+      compare({"--compare-steps=1", "--compare-warmup=0", "--compare-json", link});
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  CHECK(read_json(file)["version"] == 1);
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK_FALSE(std::filesystem::exists(file + ".tmp"));
+  CHECK_FALSE(std::filesystem::exists(link + ".tmp"));
 }
