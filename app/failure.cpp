@@ -1,6 +1,8 @@
 #include "app/failure.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <string>
 #include <system_error>
@@ -41,6 +43,13 @@ int report_failure(const std::exception_ptr& failure) {
   const Described described = describe(failure);
   log::error(described.message);
   return described.exit_code;
+}
+
+int end_main(int exit_code) {
+  if (exit_code != kMachineFailed) return exit_code;
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
 }
 
 void end_process(const std::exception_ptr& failure) {

@@ -140,6 +140,6 @@ int main(int argc, char** argv) {
     app::print(*parsed.text);
     return 0;
   } catch (...) {
-    return app::report_failure(std::current_exception());
+    return app::end_main(app::report_failure(std::current_exception()));
   }
 }

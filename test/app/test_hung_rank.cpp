@@ -9,12 +9,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -183,7 +186,56 @@ TEST_CASE("a process that was suspended as a whole goes on") {
   CHECK(child.err().empty());
 }
 
+// What a library's exit handler does that waits for a thread which could not be started.
+TEST_CASE("a failure of the machine ends without exit handlers and with what was printed") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/out";
+  const int out = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  Child child({self, "program: out of threads with a stuck exit handler"}, out, false);
+  ::close(out);
+  CHECK(child.wait(20s) == 3);
+  CHECK_THAT(child.err(), Catch::Matchers::StartsWith("error: the machine: "));
+  std::ifstream in(path);
+  const std::string printed{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  CHECK_THAT(printed, Catch::Matchers::Contains("by a stream, by stdio"));
+}
+
+// Sixteen ranks' stacks do not fit, and a thread of OpenBLAS waits for memory for ever. Sanitizers
+// reserve more than any limit.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a run without memory for its ranks' threads ends with 3") {
+  const test::TemporaryFolder folder;
+  const std::string run = "ulimit -v 150000; exec '" VERLCPP_TRAIN
+                          "' --config-name quickstart data.train_files='" VERLCPP_QUICKSTART
+                          "/train.jsonl' actor_rollout_ref.model.path='" VERLCPP_QUICKSTART
+                          "/model' trainer.n_gpus_per_node=16 trainer.default_local_dir='" +
+                          folder.path() + "'";
+  Child child({"/bin/sh", "-c", run}, -1, false);
+  CHECK(child.wait(60s) == 3);
+  CHECK_THAT(child.err(), Catch::Matchers::StartsWith("error: the machine: "));
+}
+#endif
+
+TEST_CASE("other failures end with exit handlers") {
+  Child child("program: bad rows with an exit handler");
+  CHECK(child.wait(20s) == 42);
+}
+
 // --- the program ---------------------------------------------------------------------------------
+
+TEST_CASE("program: out of threads with a stuck exit handler", "[.]") {
+  std::atexit([] { hang(); });
+  std::cout << "by a stream, ";
+  std::printf("by stdio");
+  const std::system_error failure(std::make_error_code(std::errc::resource_unavailable_try_again));
+  std::exit(app::end_main(app::report_failure(std::make_exception_ptr(failure))));
+}
+
+TEST_CASE("program: bad rows with an exit handler", "[.]") {
+  std::atexit([] { std::_Exit(42); });
+  std::exit(app::end_main(app::report_failure(std::make_exception_ptr(DataError("row 7")))));
+}
 
 TEST_CASE("program: a silent rank", "[.]") {
   parallel::run_thread_ranks(
