@@ -1,6 +1,11 @@
 #include "random_layout.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
 
 #include "base/rng.h"
 #include "model/tp_shard.h"
@@ -252,6 +257,38 @@ RandomLayout draw_layout(uint64_t seed, int64_t index, const RandomCase& of) {
                                          megatron("use_distributed_optimizer=") + text(l.zero1)});
   for (std::string& o : draw_recompute(dice)) l.overrides.push_back(std::move(o));
   return l;
+}
+
+namespace {
+
+/// The whole of `text` as digits, at most `limit`.
+template <class T>
+std::optional<T> whole_number(std::string_view text, T limit) {
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool digits = text.find_first_not_of("0123456789") == std::string_view::npos;
+  if (error != std::errc() || end != text.data() + text.size() || !digits) return {};
+  return value > limit ? std::nullopt : std::optional(value);
+}
+
+}  // namespace
+
+DrawRange parse_draws(const std::string& text) {
+  // A draw counts in 32 bits.
+  constexpr int64_t kLargest = std::numeric_limits<uint32_t>::max();
+  const std::string_view all = text;
+  const size_t colon = std::min(all.find(':'), all.size()), dash = all.find('-', colon);
+  const auto seed = whole_number(all.substr(0, colon), std::numeric_limits<uint64_t>::max());
+  std::optional<int64_t> first, last;
+  if (colon < all.size()) {
+    first = whole_number(all.substr(colon + 1, std::min(dash, all.size()) - colon - 1), kLargest);
+    last = dash == std::string_view::npos ? first : whole_number(all.substr(dash + 1), kLargest);
+  }
+  if (seed && first && last && *first <= *last) return {*seed, *first, *last};
+  throw std::invalid_argument("VERLCPP_LAYOUT_DRAW is \"" + text +
+                              "\"; valid: SEED:INDEX or SEED:FIRST-LAST, whole numbers from 0, an "
+                              "index of at most " +
+                              std::to_string(kLargest) + ", FIRST not after LAST");
 }
 
 }  // namespace verlcpp::test

@@ -33,4 +33,12 @@ struct RandomLayout {
 };
 RandomLayout draw_layout(uint64_t seed, int64_t index, const RandomCase& of);
 
+/// Draws first to last of a seed.
+struct DrawRange {
+  uint64_t seed = 0;
+  int64_t first = 0, last = 0;
+};
+/// Reads "SEED:INDEX" and "SEED:FIRST-LAST"; std::invalid_argument with the text and what is valid.
+DrawRange parse_draws(const std::string& text);
+
 }  // namespace verlcpp::test

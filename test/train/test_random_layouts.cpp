@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,12 +39,8 @@ struct Range {
 
 Range range() {
   if (const char* value = std::getenv("VERLCPP_LAYOUT_DRAW")) {
-    const std::string text = value;
-    const size_t colon = text.find(':'), dash = text.find('-');
-    REQUIRE(colon != std::string::npos);
-    const int64_t first = std::stoll(text.substr(colon + 1));
-    const int64_t last = dash == std::string::npos ? first : std::stoll(text.substr(dash + 1));
-    return {std::stoull(text.substr(0, colon)), first, last, true};
+    const DrawRange draws = parse_draws(value);
+    return {draws.seed, draws.first, draws.last, true};
   }
   const char* value = std::getenv("VERLCPP_LAYOUTS");
   if (value != nullptr && std::string(value) == "short") return {.last = kShortDraws - 1};
@@ -168,6 +165,21 @@ TEST_CASE("drawn layouts give the one-rank numbers") {
   }
   CHECK(agreeing == draws.last - draws.first + 1);
   if (!draws.asked_for) CHECK(runner.clipped_tokens() > 0);
+}
+
+TEST_CASE("what VERLCPP_LAYOUT_DRAW may be, and the message for anything else") {
+  const DrawRange one = parse_draws("7:3"), several = parse_draws("18446744073709551615:0-12");
+  CHECK((one.seed == 7 && one.first == 3 && one.last == 3));
+  CHECK((several.seed == std::numeric_limits<uint64_t>::max() && several.first == 0 &&
+         several.last == 12));
+  for (const std::string text :
+       {"", "abc", "1", "1:", ":1", "1:x", "1:-5", "1:5-", "1:5-4", "-1:5", "1:+5", "1: 5", "1-2:3",
+        "1:2-3-4", "1:2:3", "1:4294967296", "18446744073709551616:1"}) {
+    INFO(text);
+    CHECK_THROWS_WITH(parse_draws(text),
+                      Catch::Matchers::StartsWith("VERLCPP_LAYOUT_DRAW is \"" + text +
+                                                  "\"; valid: SEED:INDEX or SEED:FIRST-LAST, "));
+  }
 }
 
 TEST_CASE("draws repeat, and cover what they are for") {
