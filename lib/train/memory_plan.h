@@ -17,9 +17,9 @@ struct MemoryPlan {
   int64_t tokens_per_rank = 0;  // rows of an update's micro-batch at most, alignment included
   int64_t activations = 0;      // kept between forward and backward
   int64_t logits = 0;           // head rows x vocabulary
-  int64_t workspace = 0;        // what one layer's backward, or the head's, needs on top, traffic too
-  int64_t kv_cache = 0;         // while the rollout runs
-  int64_t decode = 0;           // one forward of the rollout: all prompts at once, then the logits
+  int64_t workspace = 0;  // what one layer's backward, or the head's, needs on top, traffic too
+  int64_t kv_cache = 0;   // while the rollout runs
+  int64_t decode = 0;     // one forward of the rollout: all prompts at once, then the logits
 
   /// Training and rollout take turns, so their transient parts do not add up.
   int64_t total() const;
