@@ -40,7 +40,7 @@ void expect_one_process() {
 
 std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
   if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
-  return cuda::make_backend(rank);
+  return cuda::make_backend(rank / static_cast<int>(config.trainer.ranks_per_gpu));
 }
 
 namespace {
@@ -61,6 +61,7 @@ bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
                 train::Report* report, const parallel::Topology& topology,
                 const parallel::RankCommunicators& comm) {
   const auto backend = make_backend(config, static_cast<int>(topology.rank()));
+  comm.attach(*backend);
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   const model::Transformer transformer = train::make_transformer(
       *backend, inputs.model, dtype, config.actor_rollout_ref.actor.megatron, comm);

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <utility>
 
-#include "cpu/check.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "cpu/memory_pool.h"
+#include "tensor/check.h"
 
 // The border: shapes and dtypes are checked here, then the kernel of the dtype is called.
 
@@ -227,15 +227,17 @@ void CpuBackend::sum_squares(const Tensor& out, const Tensor& x) {
            [&]<class T>() { *out.as<double>() += cpu::sum_squares(x.numel(), x.as<T>()); });
 }
 
-void CpuBackend::adamw(const Tensor& weight, const Tensor& grad, const Tensor& exp_avg,
-                       const Tensor& exp_avg_sq, const AdamWOptions& options) {
-  const int64_t n = weight.numel();
+void CpuBackend::adamw(const Tensor& weight, const Tensor& master, const Tensor& grad,
+                       const Tensor& exp_avg, const Tensor& exp_avg_sq,
+                       const AdamWOptions& options) {
+  const int64_t n = master.numel();
   expects(grad.numel() == n && exp_avg.numel() == n && exp_avg_sq.numel() == n,
           "adamw: ranges of different sizes");
   expects(options.step >= 1, "adamw: steps count from 1");
-  dispatch(weight.dtype(), [&]<class T>() {
-    cpu::adamw(n, weight.as<T>(), grad.as<T>(), exp_avg.as<T>(), exp_avg_sq.as<T>(), options);
+  dispatch(master.dtype(), [&]<class T>() {
+    cpu::adamw(n, master.as<T>(), grad.as<T>(), exp_avg.as<T>(), exp_avg_sq.as<T>(), options);
   });
+  if (weight.data() != master.data()) copy(weight, master);
 }
 
 }  // namespace verlcpp::cpu

@@ -82,7 +82,7 @@ class CpuBackend final : public Backend {
               const Tensor& counters_B4, const SamplingOptions& options) override;
 
   void sum_squares(const Tensor& out_1, const Tensor& x) override;
-  void adamw(const Tensor& weight, const Tensor& grad, const Tensor& exp_avg,
+  void adamw(const Tensor& weight, const Tensor& master, const Tensor& grad, const Tensor& exp_avg,
              const Tensor& exp_avg_sq, const AdamWOptions& options) override;
 
  private:

@@ -1,10 +1,10 @@
 #include <array>
 #include <span>
 
-#include "cpu/check.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "tensor/check.h"
 
 // The border of the ops around attention and the head, as in cpu_backend.cpp.
 

@@ -9,7 +9,7 @@
 
 #include "parallel/rank_status.h"
 #include "parallel/stop_agreement.h"
-#include "tensor/tensor.h"
+#include "tensor/backend.h"
 
 namespace verlcpp::parallel {
 
@@ -42,6 +42,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// Tensors of later calls lie in this backend's memory; without it, in the host's.
+  virtual void attach(Backend& backend) = 0;
 
   /// In place; sums go in rank order, so the result is identical on all members.
   virtual Work all_reduce(const Tensor& x, ReduceOp op) = 0;
@@ -71,6 +73,10 @@ struct RankCommunicators {
   Communicator& world;
   RankStatus& status;
   StopPoint world_stop, tp_stop;
+
+  void attach(Backend& backend) const {
+    for (Communicator* c : {&cp, &grad, &tp, &world}) c->attach(backend);
+  }
 };
 
 }  // namespace verlcpp::parallel

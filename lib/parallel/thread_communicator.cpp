@@ -1,6 +1,7 @@
 #include "parallel/thread_communicator.h"
 
 #include <algorithm>
+#include <bit>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -91,16 +92,17 @@ struct ThreadWorld::Hub {
 
   /// Publishes a copy of my bytes and waits until everybody's are there. A collective ends with a
   /// barrier, so nobody still reads the previous one's.
-  void publish(int rank, std::span<const std::byte> bytes, RankStatus* status) {
-    published[static_cast<size_t>(rank)].assign(bytes.begin(), bytes.end());
+  void publish(int rank, std::vector<std::byte> bytes, RankStatus* status) {
+    published[static_cast<size_t>(rank)] = std::move(bytes);
     barrier(status);
   }
 
   /// The same for collectives in which all give as much; everybody reads everybody's.
-  void publish_equal(int rank, std::span<const std::byte> bytes, RankStatus* status) {
-    publish(rank, bytes, status);
+  void publish_equal(int rank, std::vector<std::byte> bytes, RankStatus* status) {
+    const size_t size_of_mine = bytes.size();
+    publish(rank, std::move(bytes), status);
     for (const auto& theirs : published) {
-      expects(theirs.size() == bytes.size(),
+      expects(theirs.size() == size_of_mine,
               "ranks of a group gave tensors of different sizes to one collective");
     }
   }
@@ -135,16 +137,25 @@ struct ThreadWorld::Hub {
 
 namespace {
 
-std::span<std::byte> bytes_of(const Tensor& x) {
-  return {x.data(), static_cast<size_t>(x.bytes())};
-}
+/// bfloat16 as its bits.
+struct BFloat16 {
+  uint16_t bits = 0;
+  BFloat16() = default;
+  /// Rounds to nearest, ties to even; NaN stays NaN.
+  explicit BFloat16(double value) {
+    const auto f = std::bit_cast<uint32_t>(static_cast<float>(value));
+    const bool nan = (f & 0x7fffffffu) > 0x7f800000u;
+    bits = static_cast<uint16_t>((f + (nan ? 0x8000u : 0x7fffu + (f >> 16 & 1u))) >> 16);
+  }
+  explicit operator double() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
+};
 
 /// result[i] = reduction over ranks, in rank order, of elements [first, first + count). Floating
 /// sums are carried in double.
 template <class T>
 std::vector<T> reduce_range(const std::vector<std::vector<std::byte>>& published, ReduceOp op,
                             size_t first, size_t count) {
-  using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+  using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
   std::vector<Wide> wide(count);
   for (size_t rank = 0; rank < published.size(); ++rank) {
     const T* x = reinterpret_cast<const T*>(published[rank].data()) + first;
@@ -159,7 +170,9 @@ std::vector<T> reduce_range(const std::vector<std::vector<std::byte>>& published
       }
     }
   }
-  return {wide.begin(), wide.end()};
+  std::vector<T> result(count);
+  std::transform(wide.begin(), wide.end(), result.begin(), [](Wide v) { return T(v); });
+  return result;
 }
 
 template <class Body>
@@ -169,12 +182,14 @@ void with_type(DType dtype, Body body) {
       return body(double{});
     case DType::kFloat32:
       return body(float{});
+    case DType::kBFloat16:
+      return body(BFloat16{});
     case DType::kInt32:
       return body(int32_t{});
     case DType::kInt64:
       return body(int64_t{});
     default:
-      expects(false, "thread ranks reduce float64, float32, int32 and int64");
+      expects(false, "thread ranks reduce float64, float32, bfloat16, int32 and int64");
   }
 }
 
@@ -185,13 +200,13 @@ class ThreadCommunicator final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return hub_->size; }
+  void attach(Backend& backend) override { backend_ = &backend; }
 
   // Every rank reduces one slice for all.
   Work all_reduce(const Tensor& x, ReduceOp op) override {
     const InCollective here(status_, hub_->name, "all_reduce");
-    const auto bytes = bytes_of(x);
-    hub_->publish_equal(rank_, bytes, status_);
-    if (rank_ == 0) hub_->reduced.resize(bytes.size());
+    hub_->publish_equal(rank_, to_host(x), status_);
+    if (rank_ == 0) hub_->reduced.resize(static_cast<size_t>(x.bytes()));
     hub_->barrier(status_);
     with_type(x.dtype(), [&]<class T>(T) {
       const auto n = static_cast<size_t>(x.numel()), parts = static_cast<size_t>(size());
@@ -201,7 +216,7 @@ class ThreadCommunicator final : public Communicator {
       std::copy(mine.begin(), mine.end(), reinterpret_cast<T*>(hub_->reduced.data()) + first);
     });
     hub_->barrier(status_);
-    std::copy(hub_->reduced.begin(), hub_->reduced.end(), bytes.begin());
+    to_tensor(x, hub_->reduced);
     hub_->barrier(status_);
     return {};
   }
@@ -209,12 +224,12 @@ class ThreadCommunicator final : public Communicator {
   Work reduce_scatter(const Tensor& out, const Tensor& in) override {
     const InCollective here(status_, hub_->name, "reduce_scatter");
     expects(in.numel() == out.numel() * size(), "reduce_scatter sizes do not match");
-    hub_->publish_equal(rank_, bytes_of(in), status_);
+    hub_->publish_equal(rank_, to_host(in), status_);
     with_type(in.dtype(), [&]<class T>(T) {
       const auto count = static_cast<size_t>(out.numel());
       const std::vector<T> mine = reduce_range<T>(hub_->published, ReduceOp::kSum,
                                                   count * static_cast<size_t>(rank_), count);
-      std::copy(mine.begin(), mine.end(), out.as<T>());
+      to_tensor(out, std::as_bytes(std::span(mine)));
     });
     hub_->barrier(status_);
     return {};
@@ -223,11 +238,10 @@ class ThreadCommunicator final : public Communicator {
   Work all_gather(const Tensor& out, const Tensor& in) override {
     const InCollective here(status_, hub_->name, "all_gather");
     expects(out.numel() == in.numel() * size(), "all_gather sizes do not match");
-    hub_->publish_equal(rank_, bytes_of(in), status_);
-    std::byte* to = out.data();
-    for (const auto& from : hub_->published) {
-      if (!from.empty() && from.data() != to) std::memmove(to, from.data(), from.size());
-      to += from.size();
+    hub_->publish_equal(rank_, to_host(in), status_);
+    for (size_t rank = 0; rank < hub_->published.size(); ++rank) {
+      to_tensor(out.slice(static_cast<int64_t>(rank) * in.numel(), {in.numel()}),
+                hub_->published[rank]);
     }
     hub_->barrier(status_);
     return {};
@@ -235,9 +249,8 @@ class ThreadCommunicator final : public Communicator {
 
   Work broadcast(const Tensor& x, int root) override {
     const InCollective here(status_, hub_->name, "broadcast");
-    hub_->publish_equal(rank_, bytes_of(x), status_);
-    const auto& from = hub_->published.at(static_cast<size_t>(root));
-    if (rank_ != root && !from.empty()) std::memcpy(x.data(), from.data(), from.size());
+    hub_->publish_equal(rank_, to_host(x), status_);
+    if (rank_ != root) to_tensor(x, hub_->published.at(static_cast<size_t>(root)));
     hub_->barrier(status_);
     return {};
   }
@@ -245,25 +258,22 @@ class ThreadCommunicator final : public Communicator {
   // Sends are buffered at once; receives are taken when waited for.
   Work exchange(std::span<const Transfer> sends, std::span<const Transfer> receives) override {
     const InCollective here(status_, hub_->name, "exchange");
-    for (const Transfer& send : sends) {
-      const auto bytes = bytes_of(send.tensor);
-      hub_->post(rank_, send.peer, {bytes.begin(), bytes.end()});
-    }
-    return Work([hub = hub_, rank = rank_, status = status_,
+    for (const Transfer& send : sends) hub_->post(rank_, send.peer, to_host(send.tensor));
+    return Work([this, hub = hub_, rank = rank_, status = status_,
                  wanted = std::vector<Transfer>(receives.begin(), receives.end())] {
       const InCollective waited(status, hub->name, "exchange");
       for (const Transfer& receive : wanted) {
         const std::vector<std::byte> bytes = hub->take(receive.peer, rank, status);
         expects(bytes.size() == static_cast<size_t>(receive.tensor.bytes()),
                 "a message has another size than its receiver expects");
-        std::copy(bytes.begin(), bytes.end(), receive.tensor.data());
+        to_tensor(receive.tensor, bytes);
       }
     });
   }
 
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> mine) override {
     const InCollective here(status_, hub_->name, "all_gather_bytes");
-    hub_->publish(rank_, mine, status_);
+    hub_->publish(rank_, {mine.begin(), mine.end()}, status_);
     std::vector<std::vector<std::byte>> all = hub_->published;
     hub_->barrier(status_);
     return all;
@@ -276,9 +286,28 @@ class ThreadCommunicator final : public Communicator {
   void abort(const std::string& reason) override { hub_->abort(reason); }
 
  private:
+  /// Between a tensor and the host, where the ranks meet.
+  std::vector<std::byte> to_host(const Tensor& x) const {
+    std::vector<std::byte> bytes(static_cast<size_t>(x.bytes()));
+    if (backend_ != nullptr) {
+      backend_->read(bytes, x);
+    } else if (!bytes.empty()) {
+      std::memcpy(bytes.data(), x.data(), bytes.size());
+    }
+    return bytes;
+  }
+  void to_tensor(const Tensor& x, std::span<const std::byte> bytes) const {
+    if (backend_ != nullptr) {
+      backend_->write(x, bytes);
+    } else if (!bytes.empty()) {
+      std::memcpy(x.data(), bytes.data(), bytes.size());
+    }
+  }
+
   std::shared_ptr<ThreadWorld::Hub> hub_;
   int rank_;
   RankStatus* status_;
+  Backend* backend_ = nullptr;
 };
 
 }  // namespace

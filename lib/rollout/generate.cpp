@@ -36,7 +36,8 @@ void advance(Backend& backend, const model::Transformer& transformer,
   const auto b = static_cast<int64_t>(active.size());
   const Tensor logits_BV = transformer.extend(weights, cache, tokens, slot, past, count);
   const Tensor ids_B = backend.allocate(DType::kInt32, {b}, MemoryTag::kWorkspace);
-  const Tensor log_prob_B = backend.allocate(logits_BV.dtype(), {b}, MemoryTag::kWorkspace);
+  const Tensor log_prob_B =
+      backend.allocate(model::statistics_dtype(logits_BV.dtype()), {b}, MemoryTag::kWorkspace);
   backend.sample(ids_B, log_prob_B, logits_BV,
                  upload<int32_t>(backend, counters, {b, 4}, MemoryTag::kWorkspace),
                  options.sampling);

@@ -171,9 +171,12 @@ class Backend {
   // --- optimizer --------------------------------------------------------------------------------
   /// out_1 (float64, one element) += sum of squares of x.
   virtual void sum_squares(const Tensor& out_1, const Tensor& x) = 0;
-  /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in place on four equal-sized ranges.
-  virtual void adamw(const Tensor& weight, const Tensor& grad, const Tensor& exp_avg,
-                     const Tensor& exp_avg_sq, const AdamWOptions& options) = 0;
+  /// AdamW with decoupled decay (Loshchilov & Hutter 2019), in place on equal-sized ranges:
+  /// `master` takes the step, `weight` becomes master in its own dtype. They may be one tensor; the
+  /// others are of master's dtype.
+  virtual void adamw(const Tensor& weight, const Tensor& master, const Tensor& grad,
+                     const Tensor& exp_avg, const Tensor& exp_avg_sq,
+                     const AdamWOptions& options) = 0;
 };
 
 /// Host vector <-> device tensor helpers.

@@ -21,7 +21,7 @@ struct Stored {
 };
 
 std::vector<Stored> optimizer_state(const RunTensors& tensors) {
-  return {{tensors.weights, ".master"},
+  return {{tensors.optimizer.master(tensors.weights), ".master"},
           {tensors.optimizer.exp_avg(), ".exp_avg"},
           {tensors.optimizer.exp_avg_sq(), ".exp_avg_sq"}};
 }
@@ -96,9 +96,11 @@ void load_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
     for (const Stored& stored : optimizer_state(tensors)) {
       model::load_hf_tensors(engine.backend, reader, stored.suffix, stored.buffer, beat);
     }
+    tensors.optimizer.restore_weights(tensors.weights);
   } else {
     expects(names_weights(contents), "a resume loads weights");
     model::load_hf_weights(engine.backend, (root / kModelFolder).string(), tensors.weights, beat);
+    tensors.optimizer.take_master(tensors.weights);
   }
 }
 

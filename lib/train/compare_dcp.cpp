@@ -30,12 +30,13 @@ class ActorSnapshot {
         dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
         layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
         weights_(backend_, layout_, dtype_, MemoryTag::kWeights),
-        grad_(backend_, layout_, dtype_, MemoryTag::kMainGrad),
+        grad_(backend_, layout_, model::statistics_dtype(dtype_), MemoryTag::kMainGrad),
         optimizer_(engine, layout_, dtype_, optimizer_options(config.actor_rollout_ref.actor)) {
     engine.comm.status.enter("weights");
     const std::string warning = load_initial_weights(backend_, config, inputs, weights_,
                                                      [&] { engine.comm.status.beat(); });
     if (engine.topology.rank() == 0 && !warning.empty()) log::warning(warning);
+    optimizer_.take_master(weights_);
     if (config.uses_reference()) {
       reference_ =
           std::make_unique<model::ParameterBuffer>(backend_, layout_, dtype_, MemoryTag::kWeights);
@@ -66,7 +67,8 @@ class ActorSnapshot {
  private:
   /// All that a step changes and the next one reads.
   std::vector<Tensor> state() const {
-    return {weights_.flat(), optimizer_.exp_avg().flat(), optimizer_.exp_avg_sq().flat()};
+    return {weights_.flat(), optimizer_.master(weights_).flat(), optimizer_.exp_avg().flat(),
+            optimizer_.exp_avg_sq().flat()};
   }
 
   Backend& backend_;

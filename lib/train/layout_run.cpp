@@ -47,10 +47,11 @@ class RankRun {
         engine_(engine),
         layout_(run.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
         weights_(engine.backend, layout_, run.dtype, MemoryTag::kWeights),
-        grad_(engine.backend, layout_, run.dtype, MemoryTag::kMainGrad),
+        grad_(engine.backend, layout_, model::statistics_dtype(run.dtype), MemoryTag::kMainGrad),
         optimizer_(engine, layout_, run.dtype,
                    optimizer_options(run.config.actor_rollout_ref.actor)) {
     run.load_weights(engine.backend, weights_, false);
+    optimizer_.take_master(weights_);
     if (run.config.uses_reference()) {
       reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, run.dtype,
                                                             MemoryTag::kWeights);
@@ -141,6 +142,7 @@ LayoutResult run_layout(const LayoutRun& run) {
   parallel::run_thread_ranks(
       sizes, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const auto backend = run.make_backend(static_cast<int>(topology.rank()));
+        comm.attach(*backend);
         const model::Transformer transformer =
             make_transformer(*backend, run.model, run.dtype, megatron, comm);
         const Engine engine{*backend, transformer, topology, comm,

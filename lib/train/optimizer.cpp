@@ -15,9 +15,33 @@ Optimizer::Optimizer(const Engine& engine, const model::ParameterLayout& layout,
     : engine_(engine),
       options_(options),
       share_(layout.share(engine.pool_rank())),
-      exp_avg_(engine.backend, layout, dtype, MemoryTag::kOptimizer,
+      exp_avg_(engine.backend, layout, model::statistics_dtype(dtype), MemoryTag::kOptimizer,
                options.distributed ? share_ : layout.whole()),
-      exp_avg_sq_(engine.backend, layout, dtype, MemoryTag::kOptimizer, exp_avg_.range()) {}
+      exp_avg_sq_(engine.backend, layout, model::statistics_dtype(dtype), MemoryTag::kOptimizer,
+                  exp_avg_.range()) {
+  if (dtype == exp_avg_.flat().dtype()) return;
+  master_.emplace(engine.backend, layout, exp_avg_.flat().dtype(), MemoryTag::kOptimizer,
+                  exp_avg_.range());
+}
+
+void Optimizer::take_master(const model::ParameterBuffer& weights) {
+  if (master_) engine_.backend.copy(master_->flat(), weights.slice(master_->range()));
+}
+
+const model::ParameterBuffer& Optimizer::master(const model::ParameterBuffer& weights) const {
+  return master_ ? *master_ : weights;
+}
+
+void Optimizer::restore_weights(const model::ParameterBuffer& weights) const {
+  if (!master_) return;
+  engine_.backend.copy(weights.slice(master_->range()), master_->flat());
+  gather(weights);
+}
+
+void Optimizer::gather(const model::ParameterBuffer& weights) const {
+  if (!options_.distributed) return;
+  engine_.comm.grad.all_gather(weights.flat(), weights.slice(share_)).wait();
+}
 
 double Optimizer::grad_norm(const model::ParameterBuffer& grad) const {
   Backend& backend = engine_.backend;
@@ -52,12 +76,10 @@ double Optimizer::step(const model::ParameterBuffer& weights, const model::Param
     const model::FlatRange part = intersection(spec.range(), exp_avg_.range());
     if (part.count == 0) continue;
     adamw.weight_decay = spec.decay ? options_.weight_decay : 0;
-    engine_.backend.adamw(weights.slice(part), grad.slice(part), exp_avg_.slice(part),
-                          exp_avg_sq_.slice(part), adamw);
+    engine_.backend.adamw(weights.slice(part), master(weights).slice(part), grad.slice(part),
+                          exp_avg_.slice(part), exp_avg_sq_.slice(part), adamw);
   }
-  if (options_.distributed) {
-    engine_.comm.grad.all_gather(weights.flat(), weights.slice(share_)).wait();
-  }
+  gather(weights);
   return norm;
 }
 

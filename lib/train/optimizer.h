@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "model/parameters.h"
 #include "train/engine.h"
@@ -27,6 +28,15 @@ class Optimizer {
   /// once; when it is not finite nothing is changed.
   double step(const model::ParameterBuffer& weights, const model::ParameterBuffer& grad, double lr);
 
+  /// Call once the weights are loaded: master weights of at least float32 start from them. Where
+  /// the weights are that wide they are their own master.
+  void take_master(const model::ParameterBuffer& weights);
+  /// Master weights of the elements this rank updates, to be written and read by checkpoints;
+  /// `weights` themselves where they are wide enough.
+  const model::ParameterBuffer& master(const model::ParameterBuffer& weights) const;
+  /// The weights again from a master that was loaded; every rank of the pool calls it.
+  void restore_weights(const model::ParameterBuffer& weights) const;
+
   bool distributed() const { return options_.distributed; }
   /// Over the elements this rank updates: its share, or everything.
   const model::ParameterBuffer& exp_avg() const { return exp_avg_; }
@@ -36,11 +46,13 @@ class Optimizer {
 
  private:
   double grad_norm(const model::ParameterBuffer& grad) const;
+  void gather(const model::ParameterBuffer& weights) const;
 
   const Engine& engine_;
   Options options_;
   model::FlatRange share_;
   model::ParameterBuffer exp_avg_, exp_avg_sq_;
+  std::optional<model::ParameterBuffer> master_;  // where weights are stored in 16 bits
   int64_t steps_ = 0;
 };
 

@@ -30,7 +30,7 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       dtype_(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value()),
       layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
       weights_(engine.backend, layout_, dtype_, MemoryTag::kWeights),
-      grad_(engine.backend, layout_, dtype_, MemoryTag::kMainGrad),
+      grad_(engine.backend, layout_, model::statistics_dtype(dtype_), MemoryTag::kMainGrad),
       optimizer_(engine, layout_, dtype_, optimizer_options(config.actor_rollout_ref.actor)),
       lr_(lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps)),
       kl_(config.algorithm.kl_ctrl.type, config.algorithm.kl_ctrl.kl_coef,
@@ -38,6 +38,7 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
   const std::string warning =
       load_initial_weights(engine.backend, config, inputs, weights_, [this] { start_beat(); });
   if (report != nullptr && !warning.empty()) log::warning(warning);
+  optimizer_.take_master(weights_);
   if (config.uses_reference()) {
     reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, dtype_,
                                                           MemoryTag::kWeights);

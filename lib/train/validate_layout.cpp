@@ -16,18 +16,19 @@ void check_device_and_dtype(const TrainConfig& config, Findings& findings) {
   const std::string& device = config.trainer.device;
   const bool known_device = device == "cpu" || device == "cuda";
   findings.require(known_device, "trainer.device", "must be cpu or cuda");
-  const std::vector<std::string> wanted =
-      device == "cuda" ? std::vector<std::string>{"bfloat16", "float16", "float32", "float64"}
-                       : std::vector<std::string>{"float32", "float64"};
+  const std::vector<std::string> wanted = device == "cuda"
+                                              ? std::vector<std::string>{"bfloat16", "float32"}
+                                              : std::vector<std::string>{"float32", "float64"};
   for (const Role& role : roles(config)) {
     if (role.name == "ref" && !config.uses_reference()) continue;
     const std::string& dtype = role.megatron->dtype;
     if (!known_device || contains(wanted, dtype)) continue;
     const bool half = dtype == "bfloat16" || dtype == "float16";
-    findings.add(role.key + ".dtype",
-                 "dtype " + dtype + " not supported" +
-                     (half ? " with trainer.device=cpu (it needs trainer.device=cuda)" : "") +
-                     "; must be one of " + join(wanted));
+    findings.add(
+        role.key + ".dtype",
+        "dtype " + dtype + " not supported" +
+            (half && device == "cpu" ? " with trainer.device=cpu (bfloat16 needs cuda)" : "") +
+            "; must be one of " + join(wanted));
   }
 }
 

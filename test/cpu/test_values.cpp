@@ -162,13 +162,13 @@ TEST_CASE("adamw: two steps by hand") {
                          .step = 1,
                          .grad_scale = 2};
     // g = 1: m^ = 1, v^ = 1, w = 0.95 - 0.1 / 1.1.
-    backend.adamw(w, run.from({0.5}, {1}), m, v, options);
+    backend.adamw(w, w, run.from({0.5}, {1}), m, v, options);
     check_values(backend, w, {0.95 - 1.0 / 11});
     check_values(backend, m, {0.1});
     check_values(backend, v, {0.01});
     // g = -1: m = -0.01, m^ = -1/19, v^ = 1.
     options.step = 2;
-    backend.adamw(w, run.from({-0.5}, {1}), m, v, options);
+    backend.adamw(w, w, run.from({-0.5}, {1}), m, v, options);
     check_values(backend, w, {(0.95 - 1.0 / 11) * 0.95 + 1.0 / (19 * 11)});
   }
 }

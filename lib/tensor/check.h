@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tensor/tensor.h"
 
-namespace verlcpp::cpu {
+namespace verlcpp {
 
 /// Throws unless `x` has this dtype and shape.
 inline void expect_tensor(const Tensor& x, std::string_view name, DType dtype,
@@ -43,4 +43,4 @@ inline void expect_rank(const Tensor& x, std::string_view name, size_t rank,
           where);
 }
 
-}  // namespace verlcpp::cpu
+}  // namespace verlcpp

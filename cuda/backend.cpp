@@ -1,0 +1,251 @@
+#include "cuda/backend.h"
+
+#include <utility>
+
+#include "cuda/check.h"
+#include "cuda/kernels.h"
+#include "tensor/check.h"
+
+// The border: shapes and dtypes are checked here, then the kernel is launched.
+
+namespace verlcpp::cuda {
+namespace {
+
+/// Rows of `width` elements in x; expects no remainder.
+int64_t rows_of(const Tensor& x, int64_t width) {
+  expects(width > 0 && x.numel() % width == 0,
+          "a tensor of shape " + to_string(x.shape()) + " has no rows of " + std::to_string(width));
+  return x.numel() / width;
+}
+
+int64_t row_bytes(const Tensor& x) {
+  int64_t bytes = size_of(x.dtype());
+  for (size_t axis = 1; axis < x.shape().size(); ++axis) bytes *= x.dim(axis);
+  return bytes;
+}
+
+void expect_same_rows(const Tensor& a, const Tensor& b) {
+  expects(!a.shape().empty() && !b.shape().empty() && a.dtype() == b.dtype() &&
+              row_bytes(a) == row_bytes(b),
+          "rows of " + to_string(a.shape()) + " and " + to_string(b.shape()) + " differ");
+}
+
+const int32_t* ints(const Tensor& x) { return x.as<int32_t>(); }
+
+}  // namespace
+
+CudaBackend::CudaBackend(int device)
+    : device_(device), pool_(std::make_shared<MemoryPool>(device)) {
+  check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  matmul_ = std::make_unique<Matmul>(stream_);
+  sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
+}
+
+CudaBackend::~CudaBackend() {
+  cudaStreamSynchronize(stream_);
+  matmul_.reset();
+  cudaStreamDestroy(stream_);
+}
+
+// --- memory
+
+Tensor CudaBackend::allocate(DType dtype, Shape shape, MemoryTag tag) {
+  std::shared_ptr<std::byte> block = pool_->allocate(numel_of(shape) * size_of(dtype), tag);
+  std::byte* data = block.get();
+  return {dtype, std::move(shape), std::move(block), data};
+}
+
+void CudaBackend::fill_zero(const Tensor& x) {
+  if (x.bytes() == 0) return;
+  check(cudaMemsetAsync(x.data(), 0, static_cast<size_t>(x.bytes()), stream_), "fill_zero");
+}
+
+void CudaBackend::copy(const Tensor& dst, const Tensor& src) {
+  expects(dst.numel() == src.numel(),
+          "copy of " + to_string(src.shape()) + " into " + to_string(dst.shape()));
+  if (src.numel() == 0) return;
+  if (dst.dtype() != src.dtype()) {
+    convert(stream_, src.numel(), dst.data(), dst.dtype(), src.data(), src.dtype());
+    return;
+  }
+  check(cudaMemcpyAsync(dst.data(), src.data(), static_cast<size_t>(src.bytes()),
+                        cudaMemcpyDeviceToDevice, stream_),
+        "copy");
+}
+
+void CudaBackend::write(const Tensor& dst, std::span<const std::byte> src) {
+  expects(std::cmp_equal(src.size(), dst.bytes()), "write of another number of bytes");
+  if (src.empty()) return;
+  // Pageable memory: the call returns when the source has been taken.
+  check(cudaMemcpyAsync(dst.data(), src.data(), src.size(), cudaMemcpyHostToDevice, stream_),
+        "write");
+}
+
+void CudaBackend::read(std::span<std::byte> dst, const Tensor& src) {
+  expects(std::cmp_equal(dst.size(), src.bytes()), "read of another number of bytes");
+  if (dst.empty()) return;
+  check(cudaMemcpyAsync(dst.data(), src.data(), dst.size(), cudaMemcpyDeviceToHost, stream_),
+        "read");
+  synchronize();
+}
+
+void CudaBackend::synchronize() { check(cudaStreamSynchronize(stream_), "the GPU's work"); }
+
+void CudaBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
+
+int64_t CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
+void CudaBackend::reset_peak_bytes() { pool_->reset_peak_bytes(); }
+
+// --- dense
+
+void CudaBackend::matmul(const Tensor& c, const Tensor& a, const Tensor& b, bool transpose_a,
+                         bool transpose_b, bool accumulate) {
+  expect_rank(c, "c", 2);
+  expect_rank(a, "a", 2);
+  expect_rank(b, "b", 2);
+  const int64_t m = c.dim(0), n = c.dim(1), k = a.dim(transpose_a ? 0 : 1);
+  const int64_t a_rows = transpose_a ? k : m, a_columns = transpose_a ? m : k;
+  const int64_t b_rows = transpose_b ? n : k, b_columns = transpose_b ? k : n;
+  expect_tensor(a, "a", a.dtype(), {a_rows, a_columns});
+  expect_tensor(b, "b", a.dtype(), {b_rows, b_columns});
+  expects(c.dtype() == a.dtype() || c.dtype() == DType::kFloat32,
+          "matmul: c is of a's dtype or float32");
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    if (!accumulate) fill_zero(c);
+    return;
+  }
+  matmul_->run(c, a, b, transpose_a, transpose_b, accumulate);
+}
+
+void CudaBackend::add(const Tensor& out, const Tensor& a, const Tensor& b) {
+  expect_like(a, "a", out);
+  expect_like(b, "b", out);
+  cuda::add(stream_, out.dtype(), out.numel(), out.data(), a.data(), b.data());
+}
+
+void CudaBackend::add_bias(const Tensor& x, const Tensor& bias) {
+  expects(bias.dtype() == x.dtype(), "add_bias: the bias is of x's dtype");
+  cuda::add_bias(stream_, x.dtype(), rows_of(x, bias.numel()), bias.numel(), x.data(), bias.data());
+}
+
+void CudaBackend::add_bias_backward(const Tensor& d_bias, const Tensor& d_y) {
+  cuda::add_bias_backward(stream_, d_y.dtype(), rows_of(d_y, d_bias.numel()), d_bias.numel(),
+                          d_bias.as<float>(), d_y.data());
+}
+
+// --- rows
+
+void CudaBackend::embedding(const Tensor& out, const Tensor& table, const Tensor& ids,
+                            int64_t first) {
+  expect_rank(table, "table", 2);
+  expect_tensor(out, "out", table.dtype(), {ids.numel(), table.dim(1)});
+  cuda::embedding(stream_, table.dtype(), ids.numel(), table.dim(0), table.dim(1), first,
+                  out.data(), table.data(), ints(ids));
+}
+
+void CudaBackend::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids,
+                                     int64_t first) {
+  expect_rank(d_table, "d_table", 2);
+  expect_tensor(d_out, "d_out", d_out.dtype(), {ids.numel(), d_table.dim(1)});
+  cuda::embedding_backward(stream_, d_out.dtype(), ids.numel(), d_table.dim(0), d_table.dim(1),
+                           first, d_table.as<float>(), d_out.data(), ints(ids));
+}
+
+void CudaBackend::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
+  expect_same_rows(out, x);
+  expects(out.dim(0) == rows.numel(), "gather_rows: one row of out per index");
+  cuda::gather_rows(stream_, rows.numel(), row_bytes(x), out.data(), x.data(), ints(rows));
+}
+
+void CudaBackend::scatter_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
+  expect_same_rows(out, x);
+  expects(x.dim(0) == rows.numel(), "scatter_rows: one row of x per index");
+  cuda::scatter_rows(stream_, rows.numel(), row_bytes(x), out.data(), x.data(), ints(rows));
+}
+
+void CudaBackend::join_columns(const Tensor& joined, const Tensor& part, int64_t column) {
+  expect_rank(joined, "joined", 2);
+  expect_rank(part, "part", 2);
+  expect_tensor(part, "part", joined.dtype(), {joined.dim(0), part.dim(1)});
+  expects(column >= 0 && column + part.dim(1) <= joined.dim(1), "join_columns: out of columns");
+  copy_columns(stream_, joined.dim(0), row_bytes(part),
+               joined.data() + column * size_of(joined.dtype()), row_bytes(joined), part.data(),
+               row_bytes(part));
+}
+
+// --- normalisation, rotation, activation
+
+void CudaBackend::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& w,
+                           double eps) {
+  const int64_t width = w.numel(), rows = rows_of(x, width);
+  expect_like(y, "y", x);
+  expects(rstd.numel() == rows && w.dtype() == x.dtype(), "rms_norm: rstd or w do not match x");
+  cuda::rms_norm(stream_, x.dtype(), rows, width, y.data(), rstd.as<float>(), x.data(), w.data(),
+                 eps);
+}
+
+void CudaBackend::rms_norm_backward(const Tensor& d_x, const Tensor& d_w, const Tensor& d_y,
+                                    const Tensor& x, const Tensor& w, const Tensor& rstd) {
+  const int64_t width = w.numel(), rows = rows_of(x, width);
+  expect_like(d_x, "d_x", x);
+  expect_like(d_y, "d_y", x);
+  expects(d_w.numel() == width && rstd.numel() == rows, "rms_norm_backward: shapes of d_w, rstd");
+  const int64_t wanted = kNormBlocks * width;
+  if (!norm_partials_.defined() || norm_partials_.numel() < wanted) {
+    norm_partials_ = allocate(DType::kFloat32, {wanted}, MemoryTag::kWorkspace);
+  }
+  cuda::rms_norm_backward(stream_, x.dtype(), rows, width, d_x.data(), d_w.as<float>(), d_y.data(),
+                          x.data(), w.data(), rstd.as<float>(), norm_partials_.as<float>());
+}
+
+void CudaBackend::rope(const Tensor& x, const Tensor& positions, const Tensor& inv_freq,
+                       bool inverse) {
+  expect_rank(x, "x", 3);
+  const int64_t rows = x.dim(0), heads = x.dim(1), head_dim = x.dim(2);
+  expects(head_dim % 2 == 0, "rope: the head dim is odd");
+  expect_tensor(positions, "positions", DType::kInt32, {rows});
+  expect_tensor(inv_freq, "inv_freq", DType::kFloat32, {head_dim / 2});
+  cuda::rope(stream_, x.dtype(), rows, heads, head_dim, x.data(), ints(positions),
+             inv_freq.as<float>(), inverse);
+}
+
+void CudaBackend::swiglu(const Tensor& out, const Tensor& gate_up) {
+  expect_rank(out, "out", 2);
+  expect_tensor(gate_up, "gate_up", out.dtype(), {out.dim(0), 2 * out.dim(1)});
+  cuda::swiglu(stream_, out.dtype(), out.dim(0), out.dim(1), out.data(), gate_up.data());
+}
+
+void CudaBackend::swiglu_backward(const Tensor& d_gate_up, const Tensor& d_out,
+                                  const Tensor& gate_up) {
+  expect_rank(d_out, "d_out", 2);
+  expect_tensor(gate_up, "gate_up", d_out.dtype(), {d_out.dim(0), 2 * d_out.dim(1)});
+  expect_like(d_gate_up, "d_gate_up", gate_up);
+  cuda::swiglu_backward(stream_, d_out.dtype(), d_out.dim(0), d_out.dim(1), d_gate_up.data(),
+                        d_out.data(), gate_up.data());
+}
+
+// --- optimizer
+
+void CudaBackend::sum_squares(const Tensor& out, const Tensor& x) {
+  expects(out.numel() == 1, "sum_squares writes one element");
+  cuda::sum_squares(stream_, x.dtype(), x.numel(), out.as<double>(), sum_partials_.as<double>(),
+                    x.data());
+}
+
+void CudaBackend::adamw(const Tensor& weight, const Tensor& master, const Tensor& grad,
+                        const Tensor& exp_avg, const Tensor& exp_avg_sq,
+                        const AdamWOptions& options) {
+  const int64_t n = weight.numel();
+  expects(
+      master.numel() == n && (weight.dtype() != DType::kFloat32 || weight.data() == master.data()),
+      "adamw: weights of float32 are their own master");
+  expects(grad.numel() == n && exp_avg.numel() == n && exp_avg_sq.numel() == n,
+          "adamw: ranges of different sizes");
+  expects(options.step >= 1, "adamw: steps count from 1");
+  cuda::adamw(stream_, weight.dtype(), n, weight.data(), master.as<float>(), grad.as<float>(),
+              exp_avg.as<float>(), exp_avg_sq.as<float>(), options);
+}
+
+}  // namespace verlcpp::cuda

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "cuda/matmul.h"
+#include "cuda/memory.h"
+#include "tensor/backend.h"
+
+namespace verlcpp::cuda {
+
+/// The op list on one GPU and one stream, in float32 and bfloat16: activations, weights and logits
+/// in the compute dtype, gradients of parameters and statistics in float32. To be used by the
+/// thread that made it; tensors may be freed on others. Nothing waits but read and synchronize.
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device);
+  ~CudaBackend() override;
+
+  Tensor allocate(DType dtype, Shape shape, MemoryTag tag) override;
+  void fill_zero(const Tensor& x) override;
+  void copy(const Tensor& dst, const Tensor& src) override;
+  void write(const Tensor& dst, std::span<const std::byte> src) override;
+  void read(std::span<std::byte> dst, const Tensor& src) override;
+  void synchronize() override;
+  void replay(const std::string& key, const std::function<void()>& body) override;
+  int64_t peak_bytes() const override;
+  void reset_peak_bytes() override;
+
+  void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
+              bool transpose_b, bool accumulate) override;
+  void add(const Tensor& out, const Tensor& a, const Tensor& b) override;
+  void add_bias(const Tensor& x_TD, const Tensor& bias_D) override;
+  void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) override;
+
+  void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T,
+                 int64_t first) override;
+  void embedding_backward(const Tensor& d_table_VD, const Tensor& d_out_TD, const Tensor& ids_T,
+                          int64_t first) override;
+  void gather_rows(const Tensor& out_RX, const Tensor& x_TX, const Tensor& rows_R) override;
+  void scatter_rows(const Tensor& out_TX, const Tensor& x_RX, const Tensor& rows_R) override;
+  void join_columns(const Tensor& joined_TX, const Tensor& part_TY, int64_t column) override;
+
+  void rms_norm(const Tensor& y_TD, const Tensor& rstd_T, const Tensor& x_TD, const Tensor& w_D,
+                double eps) override;
+  void rms_norm_backward(const Tensor& d_x_TD, const Tensor& d_w_D, const Tensor& d_y_TD,
+                         const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T) override;
+  void rope(const Tensor& x_TNH, const Tensor& positions_T, const Tensor& inv_freq_h,
+            bool inverse) override;
+  void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) override;
+  void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
+                       const Tensor& gate_up_T2F) override;
+  void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
+                 const Tensor& qkv_TX) override;
+  void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
+                const Tensor& v_TKH) override;
+
+  void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
+                       const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
+                       const Tensor& o_TNH, const Tensor& lse_TN) override;
+  void attention_merge(const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& o_part_TNH,
+                       const Tensor& lse_part_TN) override;
+  void attention_delta(const Tensor& delta_TN, const Tensor& d_o_TNH, const Tensor& o_TNH) override;
+  void attention_block_backward(AttentionMask mask, const AttentionSpans& spans, double scale,
+                                const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
+                                const Tensor& lse_TN, const Tensor& delta_TN, const Tensor& d_o_TNH,
+                                const Tensor& d_q_TNH, const Tensor& d_k_TKH,
+                                const Tensor& d_v_TKH) override;
+
+  void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,
+                   const Tensor& temperature_R, int64_t first) override;
+  void token_log_prob(const Tensor& log_prob_R, const Tensor& entropy_R, const Tensor& lse_R,
+                      const Tensor& stats_PR4) override;
+  void token_log_prob_backward(const Tensor& logits_RV, const Tensor& labels_R,
+                               const Tensor& temperature_R, const Tensor& entropy_R,
+                               const Tensor& lse_R, const Tensor& d_log_prob_R,
+                               const Tensor& d_entropy_R, int64_t first) override;
+  void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
+              const Tensor& counters_B4, const SamplingOptions& options) override;
+
+  void sum_squares(const Tensor& out_1, const Tensor& x) override;
+  void adamw(const Tensor& weight, const Tensor& master, const Tensor& grad, const Tensor& exp_avg,
+             const Tensor& exp_avg_sq, const AdamWOptions& options) override;
+
+ private:
+  int device_;
+  cudaStream_t stream_ = nullptr;
+  std::shared_ptr<MemoryPool> pool_;
+  std::unique_ptr<Matmul> matmul_;
+  Tensor norm_partials_, sum_partials_;
+};
+
+}  // namespace verlcpp::cuda

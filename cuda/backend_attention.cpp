@@ -1,0 +1,165 @@
+#include <span>
+
+#include "cuda/backend.h"
+#include "cuda/kernels.h"
+#include "tensor/check.h"
+
+// The border of the ops around attention and the head, as in backend.cpp.
+
+namespace verlcpp::cuda {
+namespace {
+
+AttentionArgs attention_args(AttentionMask mask, const AttentionSpans& spans, double scale,
+                             const Tensor& q, const Tensor& k, const Tensor& v) {
+  expect_rank(q, "q", 3);
+  expect_rank(k, "k", 3);
+  expects(k.dim(1) > 0 && q.dim(1) % k.dim(1) == 0,
+          "attention: query heads are no multiple of the kv heads");
+  expect_tensor(k, "k", q.dtype(), {k.dim(0), k.dim(1), q.dim(2)});
+  expect_like(v, "v", k);
+  expect_like(spans.q_length_S, "q_length", spans.q_offset_S);
+  expect_like(spans.kv_offset_S, "kv_offset", spans.q_offset_S);
+  expect_like(spans.kv_length_S, "kv_length", spans.q_offset_S);
+  return {.mask = mask,
+          .scale = static_cast<float>(scale),
+          .q_rows = q.dim(0),
+          .kv_rows = k.dim(0),
+          .heads = q.dim(1),
+          .kv_heads = k.dim(1),
+          .head_dim = q.dim(2),
+          .documents = spans.q_offset_S.numel(),
+          .max_q_length = spans.max_q_length,
+          .max_kv_length = spans.max_kv_length,
+          .q_offset = spans.q_offset_S.as<int32_t>(),
+          .q_length = spans.q_length_S.as<int32_t>(),
+          .kv_offset = spans.kv_offset_S.as<int32_t>(),
+          .kv_length = spans.kv_length_S.as<int32_t>(),
+          .q = q.data(),
+          .k = k.data(),
+          .v = v.data()};
+}
+
+void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tensor> per_row) {
+  expect_rank(logits, "logits", 2);
+  expect_tensor(labels, "labels", DType::kInt32, {logits.dim(0)});
+  for (const Tensor& x : per_row) expect_tensor(x, "per row", DType::kFloat32, {logits.dim(0)});
+}
+
+/// Columns of qkv [rows, q + 2 kv] and of its three parts, in bytes.
+struct QkvBytes {
+  QkvBytes(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv) {
+    expect_rank(q, "q", 3);
+    expect_rank(k, "k", 3);
+    expect_like(v, "v", k);
+    const int64_t q_width = q.dim(1) * q.dim(2), kv_width = k.dim(1) * k.dim(2);
+    expects(k.dtype() == q.dtype() && k.dim(0) == q.dim(0), "qkv: k does not match q");
+    expect_tensor(qkv, "qkv", q.dtype(), {q.dim(0), q_width + 2 * kv_width});
+    rows = q.dim(0);
+    query = q_width * size_of(q.dtype());
+    kv = kv_width * size_of(q.dtype());
+    joined = query + 2 * kv;
+  }
+  int64_t rows, query, kv, joined;
+};
+
+}  // namespace
+
+void CudaBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv) {
+  const QkvBytes b(q, k, v, qkv);
+  copy_columns(stream_, b.rows, b.query, q.data(), b.query, qkv.data(), b.joined);
+  copy_columns(stream_, b.rows, b.kv, k.data(), b.kv, qkv.data() + b.query, b.joined);
+  copy_columns(stream_, b.rows, b.kv, v.data(), b.kv, qkv.data() + b.query + b.kv, b.joined);
+}
+
+void CudaBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const QkvBytes b(q, k, v, qkv);
+  copy_columns(stream_, b.rows, b.query, qkv.data(), b.joined, q.data(), b.query);
+  copy_columns(stream_, b.rows, b.kv, qkv.data() + b.query, b.joined, k.data(), b.kv);
+  copy_columns(stream_, b.rows, b.kv, qkv.data() + b.query + b.kv, b.joined, v.data(), b.kv);
+}
+
+void CudaBackend::attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
+                                  const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const Tensor& o, const Tensor& lse) {
+  const AttentionArgs args = attention_args(mask, spans, scale, q, k, v);
+  expects(o.shape() == q.shape(), "attention: o has q's shape");
+  expect_tensor(lse, "lse", DType::kFloat32, {q.dim(0), q.dim(1)});
+  cuda::attention_block(stream_, q.dtype(), args, o.data(), o.dtype(), lse.as<float>());
+}
+
+void CudaBackend::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part,
+                                  const Tensor& lse_part) {
+  expect_rank(o, "o", 3);
+  expect_tensor(lse, "lse", DType::kFloat32, {o.dim(0), o.dim(1)});
+  expect_like(o_part, "o_part", o);
+  expect_like(lse_part, "lse_part", lse);
+  cuda::attention_merge(stream_, lse.numel(), o.dim(2), o.as<float>(), lse.as<float>(),
+                        o_part.as<float>(), lse_part.as<float>());
+}
+
+void CudaBackend::attention_delta(const Tensor& delta, const Tensor& d_o, const Tensor& o) {
+  expect_rank(o, "o", 3);
+  expect_like(d_o, "d_o", o);
+  expect_tensor(delta, "delta", DType::kFloat32, {o.dim(0), o.dim(1)});
+  cuda::attention_delta(stream_, o.dtype(), delta.numel(), o.dim(2), delta.as<float>(), d_o.data(),
+                        o.data());
+}
+
+void CudaBackend::attention_block_backward(AttentionMask mask, const AttentionSpans& spans,
+                                           double scale, const Tensor& q, const Tensor& k,
+                                           const Tensor& v, const Tensor& lse, const Tensor& delta,
+                                           const Tensor& d_o, const Tensor& d_q, const Tensor& d_k,
+                                           const Tensor& d_v) {
+  const AttentionArgs args = attention_args(mask, spans, scale, q, k, v);
+  expect_tensor(lse, "lse", DType::kFloat32, {q.dim(0), q.dim(1)});
+  expect_like(delta, "delta", lse);
+  expect_like(d_o, "d_o", q);
+  expects(d_q.shape() == q.shape() && d_k.shape() == k.shape() && d_v.shape() == k.shape(),
+          "attention: gradients have the shapes of q, k and v");
+  cuda::attention_block_backward(stream_, q.dtype(), args, lse.as<float>(), delta.as<float>(),
+                                 d_o.data(), d_q.as<float>(), d_k.as<float>(), d_v.as<float>());
+}
+
+void CudaBackend::logit_stats(const Tensor& stats, const Tensor& logits, const Tensor& labels,
+                              const Tensor& temperature, int64_t first) {
+  check_head(logits, labels, std::span(&temperature, 1));
+  expect_tensor(stats, "stats", DType::kFloat64, {logits.dim(0), 4});
+  cuda::logit_stats(stream_, logits.dtype(), logits.dim(0), logits.dim(1), first,
+                    stats.as<double>(), logits.data(), labels.as<int32_t>(),
+                    temperature.as<float>());
+}
+
+void CudaBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, const Tensor& lse,
+                                 const Tensor& stats) {
+  const int64_t rows = log_prob.numel(), parts = stats.dim(0);
+  expect_tensor(stats, "stats", DType::kFloat64, {parts, rows, 4});
+  expect_like(entropy, "entropy", log_prob);
+  expect_like(lse, "lse", log_prob);
+  cuda::token_log_prob(stream_, rows, parts, log_prob.as<float>(), entropy.as<float>(),
+                       lse.as<float>(), stats.as<double>());
+}
+
+void CudaBackend::token_log_prob_backward(const Tensor& logits, const Tensor& labels,
+                                          const Tensor& temperature, const Tensor& entropy,
+                                          const Tensor& lse, const Tensor& d_log_prob,
+                                          const Tensor& d_entropy, int64_t first) {
+  const Tensor per_row[] = {temperature, entropy, lse, d_log_prob, d_entropy};
+  check_head(logits, labels, per_row);
+  cuda::token_log_prob_backward(stream_, logits.dtype(), logits.dim(0), logits.dim(1), first,
+                                logits.data(), labels.as<int32_t>(), temperature.as<float>(),
+                                entropy.as<float>(), lse.as<float>(), d_log_prob.as<float>(),
+                                d_entropy.as<float>());
+}
+
+void CudaBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor& logits,
+                         const Tensor& counters, const SamplingOptions& options) {
+  expect_rank(logits, "logits", 2);
+  const int64_t rows = logits.dim(0);
+  expect_tensor(ids, "ids", DType::kInt32, {rows});
+  expect_tensor(log_prob, "log_prob", DType::kFloat32, {rows});
+  expect_tensor(counters, "counters", DType::kInt32, {rows, 4});
+  cuda::sample(stream_, logits.dtype(), rows, logits.dim(1), ids.as<int32_t>(),
+               log_prob.as<float>(), logits.data(), counters.as<int32_t>(), options);
+}
+
+}  // namespace verlcpp::cuda

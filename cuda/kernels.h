@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "tensor/backend.h"
+
+// The border between the backend (.cpp) and the kernels (.cu). Pointers are device memory, sizes
+// are arguments, every function launches on `stream` and returns. `dtype` is float32 or bfloat16;
+// gradients of parameters and all statistics are float32. Kernels accumulate in float32 and are
+// deterministic. Semantics and shape letters: tensor/backend.h.
+
+namespace verlcpp::cuda {
+
+// --- convert.cu
+void convert(cudaStream_t stream, int64_t n, void* out, DType out_dtype, const void* in,
+             DType in_dtype);
+
+// --- elementwise.cu
+void add(cudaStream_t stream, DType dtype, int64_t n, void* out, const void* a, const void* b);
+void add_bias(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* x,
+              const void* bias);
+void add_bias_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, float* d_bias,
+                       const void* d_y);
+/// out[0] += sum of squares; `partial` holds kSumBlocks doubles.
+inline constexpr int kSumBlocks = 1024;
+void sum_squares(cudaStream_t stream, DType dtype, int64_t n, double* out, double* partial,
+                 const void* x);
+
+// --- embedding.cu
+void embedding(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t width,
+               int64_t first, void* out, const void* table, const int32_t* ids);
+void embedding_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
+                        int64_t width, int64_t first, float* d_table, const void* d_out,
+                        const int32_t* ids);
+
+// --- rows.cu (bytes; every size a multiple of 2)
+void gather_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
+                 const int32_t* index);
+void scatter_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
+                  const int32_t* index);
+/// Copies `rows` pieces of `bytes` from pitch to pitch.
+void copy_columns(cudaStream_t stream, int64_t rows, int64_t bytes, void* out, int64_t out_pitch,
+                  const void* in, int64_t in_pitch);
+
+// --- rms_norm.cu
+void rms_norm(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* y, float* rstd,
+              const void* x, const void* w, double eps);
+void rms_norm_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* d_x,
+                       float* d_w, const void* d_y, const void* x, const void* w, const float* rstd,
+                       float* partial_w);
+/// Rows of `partial_w`, each `width` floats.
+inline constexpr int kNormBlocks = 256;
+
+// --- rope.cu
+void rope(cudaStream_t stream, DType dtype, int64_t rows, int64_t heads, int64_t head_dim, void* x,
+          const int32_t* positions, const float* inv_freq, bool inverse);
+
+// --- swiglu.cu
+void swiglu(cudaStream_t stream, DType dtype, int64_t rows, int64_t ffn, void* out,
+            const void* gate_up);
+void swiglu_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t ffn, void* d_gate_up,
+                     const void* d_out, const void* gate_up);
+
+// --- attention.cu: the plain kernels, any head dim up to 256
+struct AttentionArgs {
+  AttentionMask mask;
+  float scale;
+  int64_t q_rows, kv_rows, heads, kv_heads, head_dim, documents;
+  int64_t max_q_length, max_kv_length;
+  const int32_t *q_offset, *q_length, *kv_offset, *kv_length;
+  const void *q, *k, *v;
+};
+void attention_block(cudaStream_t stream, DType dtype, const AttentionArgs& args, void* o,
+                     DType o_dtype, float* lse);
+void attention_block_backward(cudaStream_t stream, DType dtype, const AttentionArgs& args,
+                              const float* lse, const float* delta, const void* d_o, float* d_q,
+                              float* d_k, float* d_v);
+void attention_merge(cudaStream_t stream, int64_t rows, int64_t head_dim, float* o, float* lse,
+                     const float* o_part, const float* lse_part);
+void attention_delta(cudaStream_t stream, DType dtype, int64_t rows, int64_t head_dim, float* delta,
+                     const void* d_o, const void* o);
+
+// --- log_prob.cu
+void logit_stats(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t first,
+                 double* stats, void* logits, const int32_t* labels, const float* temperature);
+void token_log_prob(cudaStream_t stream, int64_t rows, int64_t parts, float* log_prob,
+                    float* entropy, float* lse, const double* stats);
+void token_log_prob_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
+                             int64_t first, void* logits, const int32_t* labels,
+                             const float* temperature, const float* entropy, const float* lse,
+                             const float* d_log_prob, const float* d_entropy);
+
+// --- sample.cu
+void sample(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int32_t* ids,
+            float* log_prob, const void* logits, const int32_t* counters,
+            const SamplingOptions& options);
+
+// --- adamw.cu
+/// `weight` (dtype) becomes the rounded `master`; they may be one buffer of float32.
+void adamw(cudaStream_t stream, DType dtype, int64_t n, void* weight, float* master,
+           const float* grad, float* exp_avg, float* exp_avg_sq, const AdamWOptions& options);
+
+}  // namespace verlcpp::cuda

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "tensor/tensor.h"
+
+namespace verlcpp::cuda {
+
+/// Matrix products by cuBLAS on one stream, float32 accumulation, no TF32.
+class Matmul {
+ public:
+  explicit Matmul(cudaStream_t stream);
+  ~Matmul();
+  /// Backend::matmul; c may be float32 where a and b are bfloat16.
+  void run(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
+           bool accumulate) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace verlcpp::cuda

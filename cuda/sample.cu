@@ -1,0 +1,189 @@
+#include <cmath>
+
+#include "cuda/check.h"
+#include "cuda/device.cuh"
+#include "cuda/kernels.h"
+#include "cuda/philox.cuh"
+
+// One block a row. Top-k and top-p are thresholds found by bisection over the bits of a float whose
+// order is that of unsigned integers; ties go to the lower token, as on the CPU.
+
+namespace verlcpp::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+
+/// Rises with x.
+__device__ inline uint32_t key_of(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+/// What is kept of a row: keys above `key`, and of those equal to it tokens up to `last`.
+struct Cut {
+  uint32_t key = 0;
+  int last = INT32_MAX;
+  __device__ bool keeps(uint32_t k, int token) const {
+    return k > key || (k == key && token <= last);
+  }
+};
+
+template <class T>
+struct Row {
+  const T* logits;
+  int vocab;
+  float temperature;
+  __device__ float z(int v) const { return to_float(logits[v]) / temperature; }
+};
+
+/// Sum over the row of weight(token, key) where it counts.
+template <class T, class Weight>
+__device__ double row_sum(const Row<T>& row, Weight weight) {
+  double sum = 0;
+  for (int v = threadIdx.x; v < row.vocab; v += blockDim.x) sum += weight(v, key_of(row.z(v)));
+  return block_sum(sum);
+}
+
+/// The cut after the fewest best tokens, among those that `within` keeps, whose weights reach
+/// `goal`.
+template <class T, class Weight>
+__device__ Cut cut_at(const Row<T>& row, const Cut& within, double goal, Weight weight) {
+  uint32_t low = 0, high = 0xffffffffu;  // the largest key whose suffix reaches the goal
+  while (low < high) {
+    const uint32_t middle = low + (high - low + 1) / 2;
+    const double sum = row_sum(row, [&](int v, uint32_t k) {
+      return k >= middle && within.keeps(k, v) ? weight(k, v) : 0.0;
+    });
+    if (sum >= goal) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  const double above = row_sum(
+      row, [&](int v, uint32_t k) { return k > low && within.keeps(k, v) ? weight(k, v) : 0.0; });
+  int first = 0, last = row.vocab - 1;  // the lowest token up to which ties are needed
+  while (first < last) {
+    const int middle = first + (last - first) / 2;
+    const double sum = row_sum(row, [&](int v, uint32_t k) {
+      return k == low && v <= middle && within.keeps(k, v) ? weight(k, v) : 0.0;
+    });
+    if (above + sum >= goal) {
+      last = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  return {low, last};
+}
+
+/// (score, token) of the block's best; ties go to the lower token.
+__device__ int block_argmax(double score, int token) {
+  __shared__ double scores[32];
+  __shared__ int tokens[32];
+  const auto better = [](double s, int t, double other, int other_t) {
+    return other > s || (other == s && other_t < t);
+  };
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const double other = __shfl_xor_sync(0xffffffffu, score, offset);
+    const int other_token = __shfl_xor_sync(0xffffffffu, token, offset);
+    if (better(score, token, other, other_token)) {
+      score = other;
+      token = other_token;
+    }
+  }
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+    scores[warp] = score;
+    tokens[warp] = token;
+  }
+  __syncthreads();
+  score = scores[0];
+  token = tokens[0];
+  for (int w = 1; w < static_cast<int>(blockDim.x) / 32; ++w) {
+    if (better(score, token, scores[w], tokens[w])) {
+      score = scores[w];
+      token = tokens[w];
+    }
+  }
+  return token;
+}
+
+struct Options {
+  float temperature;
+  bool greedy;
+  int64_t top_k;
+  double top_p;
+  uint2 key;
+};
+
+template <class T>
+__global__ void sample_kernel(int vocab, int32_t* ids, float* log_prob, const T* logits,
+                              const int32_t* counters, Options options) {
+  const int64_t b = blockIdx.x;
+  const Row<T> row{logits + b * vocab, vocab, options.greedy ? 1.0f : options.temperature};
+  float max = -INFINITY;
+  for (int v = threadIdx.x; v < vocab; v += blockDim.x) max = fmaxf(max, row.z(v));
+  max = block_max(max);
+  const double lse =
+      max + log(row_sum(row, [&](int v, uint32_t) -> double { return expf(row.z(v) - max); }));
+
+  Cut cut;
+  if (!options.greedy && options.top_k > 0 && options.top_k < vocab) {
+    cut = cut_at(row, cut, static_cast<double>(options.top_k), [](uint32_t, int) { return 1.0; });
+  }
+  if (!options.greedy && options.top_p < 1.0) {
+    const auto weight = [&](uint32_t, int v) -> double { return expf(row.z(v) - max); };
+    const double total =
+        row_sum(row, [&](int v, uint32_t k) { return cut.keeps(k, v) ? weight(k, v) : 0.0; });
+    cut = cut_at(row, cut, options.top_p * total, weight);
+  }
+
+  const uint4 counter{
+      static_cast<uint32_t>(counters[4 * b]), static_cast<uint32_t>(counters[4 * b + 1]),
+      static_cast<uint32_t>(counters[4 * b + 2]), static_cast<uint32_t>(counters[4 * b + 3])};
+  const uint4 words = philox4x32(counter, options.key);
+  const uint2 row_key{words.x, words.y};
+  double best = -HUGE_VAL;
+  int token = INT32_MAX;
+  for (int v = threadIdx.x; v < vocab; v += blockDim.x) {
+    const float z = row.z(v);
+    double score = z;
+    if (!options.greedy) {
+      if (!cut.keeps(key_of(z), v)) continue;
+      const uint4 block = philox4x32({static_cast<uint32_t>(v) / 4, 0, 0, 0}, row_key);
+      const uint32_t word[4] = {block.x, block.y, block.z, block.w};
+      score -= log(-log(uniform_open(word[v % 4])));
+    }
+    if (score > best) {
+      best = score;
+      token = v;
+    }
+  }
+  token = block_argmax(best, token);
+  if (threadIdx.x != 0) return;
+  ids[b] = token;
+  log_prob[b] = static_cast<float>(row.z(token) - lse);
+}
+
+}  // namespace
+
+void sample(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int32_t* ids,
+            float* log_prob, const void* logits, const int32_t* counters,
+            const SamplingOptions& options) {
+  expects(rows == 0 || vocab > 0, "sampling from an empty vocabulary");
+  if (rows == 0) return;
+  const Options device{.temperature = static_cast<float>(options.temperature),
+                       .greedy = options.temperature <= 0,
+                       .top_k = options.top_k,
+                       .top_p = options.top_p,
+                       .key = {options.key[0], options.key[1]}};
+  dispatch(dtype, [&]<class T>() {
+    sample_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
+        static_cast<int>(vocab), ids, log_prob, static_cast<const T*>(logits), counters, device);
+  });
+  check_launch("sample");
+}
+
+}  // namespace verlcpp::cuda
