@@ -42,9 +42,8 @@ TEST_CASE("--help lists every flag and the override grammar") {
   const Outcome outcome = run_binary({"--help"});
   CHECK(outcome.code == 0);
   for (const char* flag : {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve",
-                           "--dry-run", "--plan", "--format", "--compare-dcp",
-                           "--compare-steps", "--compare-warmup", "--compare-json", "--multirun",
-                           "--version"}) {
+                           "--dry-run", "--plan", "--format", "--compare-dcp", "--compare-steps",
+                           "--compare-warmup", "--compare-json", "--multirun", "--version"}) {
     CHECK_THAT(outcome.out, ContainsSubstring(flag));
   }
   CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
