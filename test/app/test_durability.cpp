@@ -249,3 +249,18 @@ TEST_CASE("a run that does not save removes nothing of an interrupted save") {
       quickstart(folder.path(), 1, {"trainer.save_freq=-1", "trainer.resume_mode=disable"}));
   CHECK(fs::exists(folder.path() + "/checkpoints/.global_step_4.tmp/actor/half"));
 }
+
+TEST_CASE("a recording goes on with another batch size after the rows that were recorded") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/record.jsonl";
+  std::vector<std::string> more{"trainer.save_freq=2",
+                                "actor_rollout_ref.rollout.record_path=" + file};
+  expect_success(quickstart(folder.path(), 2, more));
+  const std::string first = file_text(file);
+  CHECK(std::count(first.begin(), first.end(), '\n') == 2 * 4 * 4);
+  more.push_back("data.train_batch_size=2");
+  expect_success(quickstart(folder.path(), 3, more));
+  const std::string all = file_text(file);
+  CHECK(all.starts_with(first));
+  CHECK(std::count(all.begin(), all.end(), '\n') == 2 * 4 * 4 + 2 * 4);
+}
