@@ -312,13 +312,35 @@ int64_t bytes_of_first_rows(const std::string& path, int64_t rows) {
   if (seen == rows) return bytes;
   throw DataError("actor_rollout_ref.rollout.record_path: " + path + " has " +
                   std::to_string(seen) + " rows; the steps before the resumed one wrote " +
-                  std::to_string(rows));
+                  std::to_string(rows) + "; set it to a file of its own");
 }
 
 }  // namespace
 
 ReplayWriter::ReplayWriter(const std::string& path, int64_t keep_rows)
-    : file_(path, bytes_of_first_rows(path, keep_rows)) {}
+    : file_(path, bytes_of_first_rows(path, keep_rows)), rows_(keep_rows) {}
+
+void ReplayWriter::check(const std::string& path, int64_t keep_rows) {
+  bytes_of_first_rows(path, keep_rows);
+}
+
+std::string ReplayWriter::why_foreign(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return "";
+  if (std::string why = why_unreadable(path); !why.empty()) return why;
+  bool ours = true;
+  for_each_line(path, 0, [&](const Line& line) {
+    constexpr std::string_view kBegin = "{\"uid\":";  // as written here
+    const std::string_view begin = line.text.substr(0, line.text.find('\0'));
+    const bool torn = !line.complete || begin.size() < line.text.size();
+    if (torn && kBegin.starts_with(begin.substr(0, kBegin.size()))) return false;
+    const Json row = Json::parse(line.text, nullptr, false);
+    ours = row.is_object() && row.contains("uid") && row.contains("prompt_ids") &&
+           row.contains("response_ids") && row.contains("reward");
+    return false;
+  });
+  return ours ? "" : "holds something else than recorded trajectories";
+}
 
 void ReplayWriter::write_step(std::span<const Trajectory> trajectories) {
   std::string text;
@@ -335,6 +357,7 @@ void ReplayWriter::write_step(std::span<const Trajectory> trajectories) {
     text += row.dump() + "\n";
   }
   if (!text.empty()) file_.write(text);
+  rows_ += static_cast<int64_t>(trajectories.size());
 }
 
 }  // namespace verlcpp::data

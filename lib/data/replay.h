@@ -45,6 +45,11 @@ class ReplayReader {
 /// Writes what ReplayReader reads (actor_rollout_ref.rollout.record_path), one step at a time.
 class ReplayWriter {
  public:
+  /// Why recording to `path` would destroy something else: its first line is no row of a recording,
+  /// nor the torn begin of one. "" when it would not, or when there is no such file.
+  static std::string why_foreign(const std::string& path);
+  /// What the constructor throws for too few rows; changes nothing.
+  static void check(const std::string& path, int64_t keep_rows);
   /// Keeps the file's first `keep_rows` rows (those of the steps before a resumed one) and drops
   /// the rest. DataError when it has fewer; DeviceError when it cannot be written.
   ReplayWriter(const std::string& path, int64_t keep_rows);
@@ -52,9 +57,12 @@ class ReplayWriter {
   void write_step(std::span<const Trajectory> trajectories);
   /// Brings all rows to the disk.
   void sync() { file_.sync(); }
+  /// Of the file.
+  int64_t rows() const { return rows_; }
 
  private:
   LineWriter file_;
+  int64_t rows_;
 };
 
 }  // namespace verlcpp::data

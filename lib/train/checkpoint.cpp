@@ -6,13 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "model/synced_file.h"
-#include "model/weights_io.h"
-#include "train/digest.h"
 #include "train/remove_tree.h"
 
 namespace verlcpp::train {
@@ -23,34 +20,31 @@ namespace {
 
 constexpr const char* kPrefix = "global_step_";
 
-/// N of "global_step_N", or nothing.
-std::optional<int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return {};
-  const std::string digits = name.substr(std::strlen(kPrefix));
+/// The number that `digits` are, and nothing but digits.
+std::optional<int64_t> number_of(const std::string& digits) {
+  if (digits.starts_with('-')) return {};
   int64_t step = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   if (error != std::errc() || end != digits.data() + digits.size()) return {};
   return step;
 }
 
+/// N of "global_step_N", or nothing.
+std::optional<int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return {};
+  return number_of(name.substr(std::strlen(kPrefix)));
+}
+
+/// N of ".global_step_N" and `ending`, or nothing.
+std::optional<int64_t> hidden_step_of(const std::string& name, const std::string& ending) {
+  if (!name.starts_with(".") || !name.ends_with(ending)) return {};
+  return step_of(name.substr(1, name.size() - 1 - ending.size()));
+}
+
 /// Of a save that did not end: a folder aside, one being removed, a tracker.
 bool is_leftover(const std::string& name) {
-  if (name == std::string(kTracker) + ".tmp") return true;
-  return name.starts_with(std::string(".") + kPrefix) &&
-         (name.ends_with(".tmp") || name.ends_with(".old"));
-}
-
-std::string read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw DataError("checkpoint file " + path.string() + " cannot be read");
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-nlohmann::json read_object(const std::string& folder, const char* name) {
-  const std::string path = (fs::path(folder) / name).string();
-  nlohmann::json json = nlohmann::json::parse(read_text(path), nullptr, false);
-  if (!json.is_object()) throw DataError("checkpoint file " + path + " is not a JSON object");
-  return json;
+  return name == std::string(kTracker) + ".tmp" || hidden_step_of(name, ".tmp") ||
+         hidden_step_of(name, ".old");
 }
 
 /// The folder as one without a trailing slash.
@@ -71,27 +65,13 @@ std::string find_by_path(const std::optional<std::string>& path) {
                       "resume_path");
   }
   const fs::path folder = without_slash(*path);
-  if (!step_of_folder(folder.string()) || !fs::is_directory(folder)) {
-    throw ConfigError("trainer.resume_from_path=" + *path +
-                      " is not a folder called global_step_N");
+  const std::string about = "trainer.resume_from_path=" + *path;
+  if (!step_of_folder(folder.string())) {
+    throw ConfigError(about + " is not a folder called global_step_N");
   }
+  if (!fs::exists(folder)) throw ConfigError(about + " does not exist");
+  if (!fs::is_directory(folder)) throw ConfigError(about + " is not a folder");
   return folder.string();
-}
-
-/// A checkpoint of another program; the user can still start from its weights, which verl keeps in
-/// actor/model/huggingface, or, in its older layout, in actor/huggingface.
-[[noreturn]] void throw_foreign(const fs::path& folder, const std::string& why) {
-  std::string weights;
-  for (const char* name : {"actor/model/huggingface", "actor/huggingface"}) {
-    const std::string path = (folder / name).string();
-    if (weights.empty() && model::has_weights(path)) weights = path;
-  }
-  throw DataError("checkpoint " + folder.string() + " was not saved by this program (" + why +
-                  "), so a run cannot go on from it; to start from its weights set " +
-                  (weights.empty() ? "actor_rollout_ref.model.path to a Hugging Face export of them"
-                                   : "actor_rollout_ref.model.path=" + weights) +
-                  ", trainer.resume_mode=disable and trainer.default_local_dir to a folder of the "
-                  "new run's own");
 }
 
 }  // namespace
@@ -136,14 +116,30 @@ std::vector<std::string> CheckpointFolder::remove_leftovers(
   return removed;
 }
 
-std::optional<int64_t> CheckpointFolder::tracked() const {
+/// What the tracker holds, without blanks around it; nothing where there is none.
+std::optional<std::string> CheckpointFolder::tracker_text() const {
   const fs::path tracker = fs::path(root_) / kTracker;
   if (!fs::exists(tracker)) return {};
-  std::string text = read_text(tracker);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
-  if (const auto step = step_of(kPrefix + text)) return step;
-  throw DataError("checkpoint file " + tracker.string() + " must hold a step number, got '" + text +
-                  "'");
+  if (!fs::is_regular_file(tracker)) {
+    throw DataError("checkpoint file " + tracker.string() +
+                    " is not a file, so it names no step; remove it" + other_ways(root_, {}));
+  }
+  std::ifstream in(tracker, std::ios::binary);
+  if (!in) throw DataError("checkpoint file " + tracker.string() + " cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  constexpr const char* kBlanks = " \t\r\n\v\f";
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+}
+
+std::optional<int64_t> CheckpointFolder::tracked() const {
+  const std::optional<std::string> text = tracker_text();
+  if (!text) return {};
+  const std::optional<int64_t> step = number_of(*text);
+  if (step && *step >= 1) return step;
+  throw DataError("checkpoint file " + (fs::path(root_) / kTracker).string() +
+                  " must hold a step number, got '" + *text + "'" + other_ways(root_, {}));
 }
 
 /// Steps of the folders that were published whole, ascending.
@@ -158,8 +154,29 @@ std::vector<int64_t> CheckpointFolder::complete_steps() const {
   return steps;
 }
 
+std::optional<std::string> CheckpointFolder::newest_before(
+    const std::optional<int64_t>& step) const {
+  std::vector<int64_t> complete = complete_steps();
+  if (step) std::erase_if(complete, [&](int64_t other) { return other >= *step; });
+  if (complete.empty()) return {};
+  return final_folder(complete.back());
+}
+
+std::string other_ways(const std::string& root, const std::optional<int64_t>& before) {
+  const std::string scratch = "trainer.resume_mode=disable starts from scratch";
+  const auto newest = CheckpointFolder(root).newest_before(before);
+  if (newest) {
+    return "; to go on from the newest complete one" +
+           std::string(before ? " before it" : " there") +
+           " set trainer.resume_mode=resume_path and trainer.resume_from_path=" + *newest + "; " +
+           scratch;
+  }
+  return "; no complete one is " + std::string(before ? "before it" : "there") + ": " + scratch;
+}
+
 std::optional<std::string> CheckpointFolder::find(
     const std::string& resume_mode, const std::optional<std::string>& resume_from_path) const {
+  tracker_text();  // one that cannot be replaced is known before anything is changed
   if (resume_mode == "disable") return {};
   if (resume_mode == "resume_path") return find_by_path(resume_from_path);
   const std::string tracker = (fs::path(root_) / kTracker).string();
@@ -191,8 +208,7 @@ std::vector<int64_t> CheckpointFolder::restore_replaced() const {
   try {
     for (const auto& entry : fs::directory_iterator(root_)) {
       const std::string name = entry.path().filename().string();
-      if (!name.starts_with(".") || !name.ends_with(".old")) continue;
-      const auto step = step_of(name.substr(1, name.size() - 5));
+      const auto step = hidden_step_of(name, ".old");
       // Without a whole one that was to replace it, it is a checkpoint being removed.
       if (step && fs::exists(fs::path(aside_folder(*step)) / kManifest) &&
           !fs::exists(final_folder(*step))) {
@@ -214,17 +230,17 @@ std::optional<int64_t> CheckpointFolder::step_within(
 }
 
 bool CheckpointFolder::leads_elsewhere(const std::optional<std::string>& resumed) const {
-  const fs::path tracker = fs::path(root_) / kTracker;
-  if (!fs::exists(tracker)) return false;  // a run that was given up stays so
+  const std::optional<std::string> text = tracker_text();
+  if (!text) return false;  // a run that was given up stays so
   const std::optional<int64_t> wanted = step_within(resumed);
-  return !wanted || read_text(tracker) != std::to_string(*wanted);
+  return !wanted || number_of(*text) != wanted;
 }
 
 std::string CheckpointFolder::continue_from(const std::optional<std::string>& resumed) const {
   if (!leads_elsewhere(resumed)) return "";
   const std::optional<int64_t> wanted = step_within(resumed);
   const fs::path tracker = fs::path(root_) / kTracker;
-  const std::string before = read_text(tracker);
+  const std::string before = tracker_text().value_or("");
   const std::string run = "trainer.default_local_dir=" + root_ + " held a run saved up to step " +
                           before + "; its folders stay until this run saves the same steps, and " +
                           "resume_mode=auto now goes on from ";
@@ -264,45 +280,6 @@ void CheckpointFolder::remove_older(int64_t step, int64_t keep,
     }
     run.pop_back();
   }
-}
-
-CheckpointState read_state(const std::string& folder) {
-  const nlohmann::json json = read_object(folder, kStateFile);
-  try {
-    CheckpointState state{.step = json.at("step").get<int64_t>(),
-                          .optimizer_steps = json.at("optimizer_steps").get<int64_t>(),
-                          .kl_coef = json.at("kl_coef").get<double>(),
-                          .previous = {},
-                          .data_order = json.at("data_order").get<std::string>(),
-                          .model_digest = json.at("model_digest").get<std::string>(),
-                          .config_digest = json.at("config_digest").get<std::string>()};
-    const nlohmann::json previous = json.value("previous_step", nlohmann::json());
-    if (!previous.is_null()) state.previous = previous.get<int64_t>();
-    return state;
-  } catch (const nlohmann::json::exception& e) {
-    throw DataError("checkpoint " + folder + ": state.json is incomplete: " + e.what());
-  }
-}
-
-CheckpointState read_checkpoint(const std::string& folder, const std::function<void()>& beat) {
-  const fs::path root(folder);
-  if (!fs::exists(root / kManifest) && !fs::exists(root / kStateFile)) {
-    throw_foreign(root, std::string("it has no ") + kManifest);
-  }
-  const nlohmann::json manifest = read_object(folder, kManifest);
-  if (manifest.value("schema_version", nlohmann::json()) != 2 ||
-      !manifest.value("sha256", nlohmann::json()).is_object()) {
-    throw_foreign(root,
-                  std::string("its ") + kManifest + " is not of schema_version 2 with sha256");
-  }
-  for (const auto& [name, digest] : manifest["sha256"].items()) {
-    const std::string path = (fs::path(folder) / name).string();
-    if (digest == nlohmann::json(sha256_of_file(path, beat))) continue;
-    throw DataError("checkpoint file " + path +
-                    " differs from the SHA-256 in its manifest; resume from another global_step_N "
-                    "with trainer.resume_mode=resume_path, or remove the folder");
-  }
-  return read_state(folder);
 }
 
 }  // namespace verlcpp::train

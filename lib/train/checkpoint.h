@@ -18,9 +18,11 @@ struct CheckpointState {
   int64_t optimizer_steps = 0;      // for AdamW's bias correction
   double kl_coef = 0;               // of the KL controller
   std::optional<int64_t> previous;  // step of the run's checkpoint before this one, same folder
-  std::string data_order;           // what the order of samples follows from, as text
-  std::string model_digest;         // SHA-256 of the model's config.json
-  std::string config_digest;        // SHA-256 of the resolved configuration (config.yaml)
+  std::optional<int64_t>
+      recorded_rows;          // of rollout.record_path, all steps so far; where there is one
+  std::string data_order;     // what the order of samples follows from, as text
+  std::string model_digest;   // model_digest() of the model's config.json
+  std::string config_digest;  // SHA-256 of the resolved configuration (config.yaml)
 };
 
 /// A run's checkpoint folder (trainer.default_local_dir) in verl's layout:
@@ -40,6 +42,10 @@ class CheckpointFolder {
   std::string aside_folder(int64_t step) const;
   std::string old_folder(int64_t step) const;
 
+  /// The newest complete checkpoint of a step before `step`, or of all; nothing where there is
+  /// none.
+  std::optional<std::string> newest_before(const std::optional<int64_t>& step) const;
+
   /// Removes what an interrupted save left behind; returns the removed names. `beat`, if
   /// any, is called all the while.
   std::vector<std::string> remove_leftovers(const std::function<void()>& beat = {}) const;
@@ -47,7 +53,7 @@ class CheckpointFolder {
   /// Folder to resume from by trainer.resume_mode, or nothing to start from scratch. auto: the one
   /// the tracker names; where that one is gone, the newest complete one before it, with a warning.
   /// Throws ConfigError naming the key for a missing or misnamed resume_from_path, DataError for a
-  /// tracker without a number.
+  /// tracker without the number of a step.
   std::optional<std::string> find(const std::string& resume_mode,
                                   const std::optional<std::string>& resume_from_path) const;
 
@@ -69,6 +75,7 @@ class CheckpointFolder {
   void remove_older(int64_t step, int64_t keep, const std::function<void()>& beat = {}) const;
 
  private:
+  std::optional<std::string> tracker_text() const;
   std::optional<int64_t> tracked() const;
   std::vector<int64_t> complete_steps() const;
   std::optional<int64_t> step_within(const std::optional<std::string>& resumed) const;
@@ -78,10 +85,14 @@ class CheckpointFolder {
 
 /// N of a path called global_step_N, or nothing.
 std::optional<int64_t> step_of_folder(const std::string& path);
+/// The end of a message about a checkpoint, or a tracker, that cannot be used: what can be set
+/// instead. `before`: the checkpoint's step.
+std::string other_ways(const std::string& root, const std::optional<int64_t>& before);
 /// Reads state.json of global_step_N.
 CheckpointState read_state(const std::string& folder);
 /// The same, and checks every file of the manifest against its SHA-256; `beat` is called all the
-/// while. DataError names the file that is missing or differs.
+/// while, and that state.json is one of them and of the folder's step. DataError names the file
+/// that is missing or differs, and the newest complete checkpoint before it.
 CheckpointState read_checkpoint(const std::string& folder, const std::function<void()>& beat = {});
 
 }  // namespace verlcpp::train

@@ -66,6 +66,8 @@ void move_into_place(const fs::path& aside, const fs::path& target, const fs::pa
 ordered_json state_json(const CheckpointState& state) {
   return {{"step", state.step},
           {"previous_step", state.previous ? ordered_json(*state.previous) : ordered_json()},
+          {"recorded_rows",
+           state.recorded_rows ? ordered_json(*state.recorded_rows) : ordered_json()},
           {"optimizer_steps", state.optimizer_steps},
           {"kl_coef", state.kl_coef},
           {"data_order", state.data_order},

@@ -3,8 +3,10 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
@@ -36,6 +38,19 @@ class Digest {
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
+/// Whole numbers as integers: JSON writers differ in 10000 and 10000.0.
+void unify_numbers(nlohmann::json& json) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (json.is_structured()) {
+    for (auto& item : json) unify_numbers(item);
+  } else if (json.is_number_float()) {
+    const double value = json.get<double>();
+    if (std::floor(value) == value && std::abs(value) < kExact) json = static_cast<int64_t>(value);
+  } else if (json.is_number_unsigned() && json.get<uint64_t>() <= INT64_MAX) {
+    json = json.get<int64_t>();
+  }
+}
+
 }  // namespace
 
 std::string sha256(const std::string& bytes) {
@@ -56,6 +71,16 @@ std::string sha256_of_file(const std::string& path, const std::function<void()>&
   }
   if (in.bad()) throw DataError("checkpoint file " + path + " cannot be read");
   return digest.hex();
+}
+
+std::string model_digest(const std::string& config_json) {
+  nlohmann::json json = nlohmann::json::parse(config_json, nullptr, false);
+  if (!json.is_object()) return sha256(config_json);
+  for (const char* key : {"dtype", "torch_dtype", "transformers_version", "_name_or_path"}) {
+    json.erase(key);
+  }
+  unify_numbers(json);
+  return sha256(json.dump());  // keys sorted
 }
 
 }  // namespace verlcpp::train

@@ -52,13 +52,25 @@ MadeFolders make_folder(const std::string& path) {
   throw DeviceError("metrics file " + path + ": cannot create its folder: " + failed.message());
 }
 
-/// The step of a complete row, or -1.
+/// The step of a row, from 1, or -1.
 int64_t step_of(const std::string& line) {
   const auto row = nlohmann::json::parse(line, nullptr, false);
   if (!row.is_object() || !row.contains("step") || !row.contains("data") ||
       !row["step"].is_number_integer())
     return -1;
-  return row["step"].get<int64_t>();
+  const auto step = row["step"].get<int64_t>();
+  return step >= 1 ? step : -1;
+}
+
+/// Whether `line`, up to the first zero, may be what is left of a row.
+bool begins_like_row(const std::string& line) {
+  constexpr std::string_view kBegin = "{\"step\":";
+  const std::string_view text = std::string_view(line).substr(0, line.find('\0'));
+  return kBegin.starts_with(text.substr(0, kBegin.size()));
+}
+
+bool is_blank(const std::string& line) {
+  return line.find_first_not_of(" \t\r") == std::string::npos;
 }
 
 }  // namespace
@@ -114,10 +126,12 @@ std::string metrics_path(const std::string& project, const std::string& experime
 /// What the file holds for a run that continues after some step.
 struct MetricsFile::Scan {
   std::uintmax_t keep = 0;  // bytes of the rows up to that step
-  int64_t last_step = 0;    // of them
+  int64_t last_step = 0;    // up to which `missing` has been filled in
+  int64_t last_row = 0;     // the last row that is kept
   std::string missing;      // steps without a row: "2, 5 to 7"
   int64_t cut_rows = 0;
   bool torn = false;
+  bool lacks_line_feed = false;  // the last row that is kept
 
   /// The rows go on with `step`.
   void follow(int64_t step) {
@@ -132,28 +146,63 @@ struct MetricsFile::Scan {
 MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
   std::ifstream in(path_, std::ios::binary);
   Scan found;
-  std::string line;
+  std::string line, not_a_row;  // the first line that is none, while no other follows it
+  int64_t number = 0, before = 0, before_number = 0, blank_lines = 0;
   while (in && std::getline(in, line)) {
-    // The newline was there, and no zeros, which a loss of power can leave in place of bytes.
-    const bool complete = !in.eof() && line.find('\0') == std::string::npos;
-    const int64_t step = complete ? step_of(line) : -1;
-    const bool cutting = found.torn || found.cut_rows > 0;
-    if (!cutting && step > found.last_step && step <= done_steps) {
-      found.keep += line.size() + 1;
-      found.follow(step);
-    } else if (step >= 0) {
-      ++found.cut_rows;
-    } else if (complete) {
-      throw DataError(
-          "metrics file " + path_ + ": row '" + line.substr(0, 60) +
-          "' is not a metrics row; set trainer.experiment_name or VERL_FILE_LOGGER_PATH "
-          "to a file of its own");
-    } else {
-      found.torn = true;
+    ++number;
+    const bool ended = !in.eof();
+    if (ended && is_blank(line)) {
+      ++blank_lines;  // harmless at the end
+      continue;
     }
+    if (!not_a_row.empty() || (blank_lines > 0 && !found.torn)) throw_foreign(not_a_row);
+    // Zeros are what a loss of power can leave in place of bytes.
+    const bool zeros = line.find('\0') != std::string::npos;
+    const int64_t step = zeros ? -1 : step_of(line);
+    if (step < 0) {
+      // Before the first row nothing says that the file is ours, but a row's begin.
+      const bool half_row = (!ended || zeros) && begins_like_row(line);
+      if (before == 0 && !found.torn && !half_row) throw_foreign(line);
+      if (ended && !zeros && !found.torn) not_a_row = line;
+      found.torn = true;
+      continue;
+    }
+    if (found.torn) {
+      ++found.cut_rows;
+      continue;
+    }
+    if (step <= before) throw_disordered(number, step, before_number, before);
+    before = step;
+    before_number = number;
+    if (step > done_steps) {
+      if (ended)
+        ++found.cut_rows;
+      else
+        found.torn = true;
+      continue;
+    }
+    found.keep += line.size() + (ended ? 1 : 0);
+    found.lacks_line_feed = !ended;
+    found.follow(step);
+    found.last_row = step;
   }
   found.follow(done_steps + 1);
   return found;
+}
+
+void MetricsFile::throw_foreign(const std::string& line) const {
+  throw DataError("metrics file " + path_ + ": row '" + line.substr(0, 60) +
+                  "' is not a metrics row; set trainer.experiment_name or VERL_FILE_LOGGER_PATH "
+                  "to a file of its own");
+}
+
+void MetricsFile::throw_disordered(int64_t line, int64_t step, int64_t before_line,
+                                   int64_t before) const {
+  throw DataError("metrics file " + path_ + ": line " + std::to_string(line) + " is of step " +
+                  std::to_string(step) + ", after step " + std::to_string(before) + " of line " +
+                  std::to_string(before_line) +
+                  "; valid: rows in the order of their steps. Put them in order, or set "
+                  "trainer.experiment_name or VERL_FILE_LOGGER_PATH to a file of its own");
 }
 
 void MetricsFile::check() const {
@@ -187,10 +236,13 @@ std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
     messages.push_back("metrics file " + path_ + ": no rows of steps " + found.missing +
                        ", which an earlier part of this run did");
   }
-  if (found.cut_rows == 0 && !found.torn) return messages;
   std::error_code failed;
-  std::filesystem::resize_file(path_, found.keep, failed);
+  if (std::filesystem::exists(path_) && std::filesystem::file_size(path_) != found.keep) {
+    std::filesystem::resize_file(path_, found.keep, failed);
+  }
   if (failed) throw DeviceError("metrics file " + path_ + ": cannot cut it: " + failed.message());
+  if (found.lacks_line_feed) write("\n", found.last_row);
+  if (found.cut_rows == 0 && !found.torn) return messages;
   std::string cut = "metrics file " + path_ + ": cut";
   if (found.cut_rows > 0) {
     cut +=
@@ -202,10 +254,13 @@ std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
 }
 
 void MetricsFile::append(int64_t step, const Metrics& metrics) const {
-  const std::string row = json_line(step, metrics) + "\n";
+  write(json_line(step, metrics) + "\n", step);
+}
+
+void MetricsFile::write(const std::string& text, int64_t step) const {
   const OpenFile file(path_);
   const off_t size = ::lseek(file.fd, 0, SEEK_END);
-  std::string_view left = row;
+  std::string_view left = text;
   while (!left.empty()) {
     const ssize_t written = ::write(file.fd, left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
@@ -214,7 +269,7 @@ void MetricsFile::append(int64_t step, const Metrics& metrics) const {
       // Where even this fails, the next resume cuts the torn line.
       const bool cut = ::ftruncate(file.fd, size) == 0;
       throw DeviceError("metrics file " + path_ + ": cannot write the " +
-                        std::to_string(row.size()) + " bytes of step " + std::to_string(step) +
+                        std::to_string(text.size()) + " bytes of step " + std::to_string(step) +
                         ": " + std::strerror(reason) + (cut ? "" : "; a torn line is left"));
     }
     left.remove_prefix(static_cast<size_t>(written));

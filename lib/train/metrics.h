@@ -37,11 +37,12 @@ std::string metrics_path(const std::string& project, const std::string& experime
 class MetricsFile {
  public:
   explicit MetricsFile(std::string path) : path_(std::move(path)) {}
-  /// DataError for a file that holds anything but metrics rows and a torn last line, DeviceError
-  /// for one that cannot be written. Changes nothing.
+  /// DataError for a file that holds anything but metrics rows in the order of their steps and a
+  /// torn last line, DeviceError for one that cannot be written. Changes nothing.
   void check() const;
-  /// For a run that continues after `done_steps`: cuts rows of later steps and a torn last line;
-  /// returns what was cut, and which rows are missing, as messages.
+  /// For a run that continues after `done_steps`: cuts rows of later steps and a torn last line,
+  /// ends a last row that lacks its line feed; returns what was cut, and which rows are missing, as
+  /// messages.
   std::vector<std::string> open(int64_t done_steps) const;
   /// One write. A row that does not fit is cut back at once.
   void append(int64_t step, const Metrics& metrics) const;
@@ -52,6 +53,10 @@ class MetricsFile {
  private:
   struct Scan;
   Scan scan(int64_t done_steps) const;
+  void write(const std::string& text, int64_t step) const;
+  [[noreturn]] void throw_foreign(const std::string& line) const;
+  [[noreturn]] void throw_disordered(int64_t line, int64_t step, int64_t before_line,
+                                     int64_t before) const;
 
   std::string path_;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
@@ -15,6 +16,7 @@
 
 namespace verlcpp::train {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 struct Report::State {
@@ -145,7 +147,7 @@ void Report::finish(const std::string& stopped_by) {
               how_to_go_on(config_.trainer, s.rewards.size(), s.done_at_start));
   }
   if (!s.checkpoint.empty()) log::info("checkpoint:          " + s.checkpoint);
-  if (s.file) log::info("metrics:             " + s.file->path());
+  if (s.file && fs::exists(s.file->path())) log::info("metrics:             " + s.file->path());
   if (!s.export_folder.empty()) log::info("Hugging Face export: " + s.export_folder);
   log::info(fmt::format("done in {:.1f} s", seconds_since(s.start)));
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/replay.h"
 #include "train/checkpoint_tensors.h"
 #include "train/config_changes.h"
 
@@ -40,6 +41,12 @@ void check_resumable(const TrainConfig& config, const std::string& folder,
                     "hold; leave it out of load_contents to continue without",
                     name, folder));
   }
+  if (!names_optimizer(contents)) {
+    log::warning(fmt::format(
+        "{}: only the weights are loaded (actor_rollout_ref.actor.checkpoint.load_contents=[{}]): "
+        "AdamW's moments and its count of steps begin at zero",
+        folder, fmt::join(contents, ", ")));
+  }
   if (saved.data_order == now.data_order) return;
   log::warning(
       fmt::format("{} stopped in another order of samples ({}; now {}): the next samples "
@@ -59,6 +66,34 @@ std::optional<std::string> find_checkpoint(const TrainConfig& config, const Chec
   const std::string changes = changed_keys((fs::path(*folder) / kConfigFile).string(), config_text);
   if (!changes.empty()) log::info("changed since that checkpoint: " + changes);
   return folder;
+}
+
+int64_t kept_rows(const std::string& path, const std::optional<int64_t>& recorded,
+                  int64_t done_steps, int64_t rows_per_step) {
+  std::error_code failed;
+  const bool empty = !fs::exists(path) || (fs::file_size(path, failed) == 0 && !failed);
+  if (empty) {
+    if (done_steps > 0) log::warning(fmt::format("{} begins with step {}", path, done_steps + 1));
+    return 0;
+  }
+  if (done_steps == 0) {
+    log::warning(path + ": an earlier recording is overwritten, for this run starts from scratch");
+    return 0;
+  }
+  if (!recorded) {
+    throw DataError(fmt::format(
+        "actor_rollout_ref.rollout.record_path: {} holds recorded rows, but the checkpoint of step "
+        "{} was saved by a run that recorded none; set it to a file of its own, or remove the file",
+        path, done_steps));
+  }
+  data::ReplayWriter::check(path, *recorded);
+  if (*recorded % rows_per_step != 0) {
+    log::warning(fmt::format(
+        "{}: its first {} rows are no whole number of steps of data.train_batch_size x "
+        "actor_rollout_ref.rollout.n = {} rows: a replay of the file will not match this run",
+        path, *recorded, rows_per_step));
+  }
+  return *recorded;
 }
 
 }  // namespace verlcpp::train

@@ -70,16 +70,14 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
   if (report_ == nullptr) return;
   report_->phase("ranks and weights");
   report_->check_files();
-  take_over(resumed);
-  if (const auto& record_path = config_.actor_rollout_ref.rollout.record_path) {
-    int64_t kept =
-        done_steps_ * config_.data.train_batch_size * config_.actor_rollout_ref.rollout.n;
-    if (kept > 0 && !fs::exists(*record_path)) {
-      log::warning(fmt::format("{} begins with step {}", *record_path, done_steps_ + 1));
-      kept = 0;
-    }
-    recorder_.emplace(*record_path, kept);
+  const RolloutConfig& rollout = config_.actor_rollout_ref.rollout;
+  int64_t kept = 0;
+  if (rollout.record_path) {
+    kept = kept_rows(*rollout.record_path, recorded_rows_, done_steps_,
+                     config_.data.train_batch_size * rollout.n);
   }
+  take_over(resumed);
+  if (rollout.record_path) recorder_.emplace(*rollout.record_path, kept);
   report_->begin(done_steps_, inputs_.total_steps);
   notice_.emplace(stop_signal_);
 }
@@ -99,8 +97,10 @@ void Trainer::take_over(const std::optional<std::string>& resumed) {
     if (!report_->keeps_rows() || !checkpoints_.leads_elsewhere(resumed)) return;
     lock_.emplace(root, "trainer.default_local_dir=" + root);
   }
-  for (const std::string& name : checkpoints_.remove_leftovers(beat_)) {
-    log::warning("removed " + name + ", left behind by an interrupted save");
+  if (config_.trainer.save_freq > 0) {
+    for (const std::string& name : checkpoints_.remove_leftovers(beat_)) {
+      log::warning("removed " + name + ", left behind by an interrupted save");
+    }
   }
   const std::string changed = checkpoints_.continue_from(resumed);
   if (!changed.empty()) log::warning(changed);
@@ -212,12 +212,13 @@ CheckpointState Trainer::state() const {
           .optimizer_steps = optimizer_.steps(),
           .kl_coef = kl_.value(),
           .previous = previous_,
+          .recorded_rows = recorder_ ? std::optional(recorder_->rows()) : std::nullopt,
           .data_order = inputs_.recorded
                             ? "replay"
                             : fmt::format("{} prompts, train_batch_size {}, shuffle {}, seed {}",
                                           inputs_.rows.size(), d.train_batch_size, d.shuffle,
                                           d.seed.value_or(0)),
-          .model_digest = sha256(inputs_.model.json),
+          .model_digest = model_digest(inputs_.model.json),
           .config_digest = sha256(report_->config_text())};
 }
 
@@ -289,6 +290,7 @@ std::optional<std::string> Trainer::resume() {
   if (names_optimizer(contents)) optimizer_.set_steps(saved.optimizer_steps);
   kl_.set_value(saved.kl_coef);
   done_steps_ = saved_steps_ = saved.step;
+  recorded_rows_ = saved.recorded_rows;
   // resume_path begins a run of its own: retention leaves alone what the path may need again.
   if (config_.trainer.resume_mode == "auto") previous_ = saved.step;
   if (report_ != nullptr) {

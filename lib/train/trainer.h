@@ -70,9 +70,10 @@ class Trainer {
   Optimizer optimizer_;
   LrSchedule lr_;
   algo::KlController kl_;
-  int64_t done_steps_ = 0;           // finished steps; the next one is done_steps_ (0-based)
-  int64_t saved_steps_ = 0;          // of them, on the disk
-  std::optional<int64_t> previous_;  // the run's last checkpoint in checkpoints_
+  int64_t done_steps_ = 0;                // finished steps; the next one is done_steps_ (0-based)
+  int64_t saved_steps_ = 0;               // of them, on the disk
+  std::optional<int64_t> previous_;       // the run's last checkpoint in checkpoints_
+  std::optional<int64_t> recorded_rows_;  // of rollout.record_path up to done_steps_ at the start
   std::optional<data::ReplayWriter> recorder_;  // rollout.record_path, rank 0
   std::optional<CheckpointLock>
       lock_;  // rank 0 with save_freq <= 0, when it must change the folder

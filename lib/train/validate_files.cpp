@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/replay.h"
 #include "model/model_config.h"
 #include "model/weights_io.h"
 #include "train/metrics.h"
@@ -148,11 +149,12 @@ std::vector<NamedFile> written_files(const TrainConfig& config, const Findings& 
   return written;
 }
 
-/// What a run writes is none of what it reads, and no two writers share a file.
-void check_apart(const TrainConfig& config, const std::vector<NamedFile>& written,
+/// What a run writes is none of what it reads, and no two writers share a file. Whether that holds.
+bool check_apart(const TrainConfig& config, const std::vector<NamedFile>& written,
                  Findings& findings) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   std::vector<NamedFile> others;
+  bool apart = true;
   const std::string replay_key = "actor_rollout_ref.rollout.replay_path";
   if (rollout.replay_path) others.push_back({findings.about(replay_key), *rollout.replay_path});
   for (const std::string& file : config.data.train_files) {
@@ -161,11 +163,13 @@ void check_apart(const TrainConfig& config, const std::vector<NamedFile>& writte
   for (const NamedFile& output : written) {
     for (const NamedFile& other : others) {
       if (!same_file(output.path, other.path)) continue;
+      apart = false;
       findings.add_text(output.about + " is the same file as " + other.about +
                         ": writing it would destroy the other; must be a file of its own");
     }
     others.push_back(output);
   }
+  return apart;
 }
 
 /// What keeps a folder from being made: itself or the one thing above it that is there, when that
@@ -195,6 +199,17 @@ void check_writable_names(const std::vector<NamedFile>& written, Findings& findi
   }
 }
 
+/// What is there is not recorded over unless it is a recording itself.
+void check_record(const TrainConfig& config, Findings& findings) {
+  const auto& path = config.actor_rollout_ref.rollout.record_path;
+  std::error_code ignored;
+  if (!path || !fs::is_regular_file(*path, ignored)) return;  // other kinds have been named
+  if (const std::string why = data::ReplayWriter::why_foreign(*path); !why.empty()) {
+    findings.add("actor_rollout_ref.rollout.record_path",
+                 why + "; must be a recording, or not be there yet");
+  }
+}
+
 void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
   const auto named = [&](const std::string& value, const std::string& field) {
     findings.require(!value.empty(), "trainer." + field, "must not be empty");
@@ -219,7 +234,7 @@ void check_files(const TrainConfig& config, Findings& findings) {
   check_trainer_names(config.trainer, findings);
   const std::vector<NamedFile> written = written_files(config, findings);
   check_writable_names(written, findings);
-  check_apart(config, written, findings);
+  if (check_apart(config, written, findings)) check_record(config, findings);
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   if (rollout.name == "replay") {
     if (rollout.replay_path && !fs::is_regular_file(*rollout.replay_path)) {

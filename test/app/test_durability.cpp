@@ -193,7 +193,9 @@ TEST_CASE("a damaged checkpoint is an error that names the file; a missing one f
   std::fstream(file, std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('~');
   const Outcome damaged = run_binary(quickstart(folder.path(), 8, more));
   CHECK(damaged.code == 2);
-  CHECK_THAT(damaged.err, ContainsSubstring(file + " differs from the SHA-256"));
+  CHECK_THAT(damaged.err, ContainsSubstring(file + " differs from the SHA-256") &&
+                              ContainsSubstring("trainer.resume_from_path=" + folder.path() +
+                                                "/checkpoints/global_step_4;"));
   CHECK(metrics_lines(folder.path()).size() == 6);
 }
 
@@ -213,4 +215,52 @@ TEST_CASE("resume_path goes back, and the run continues from there alone") {
   CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
   CHECK(saved_steps(folder.path()) == std::vector<int>{2, 4, 5, 6});
   CHECK(tracked_step(folder.path()) == 6);
+}
+
+TEST_CASE(
+    "weights alone go on with AdamW's moments at zero, which is said; an export is its model") {
+  const TemporaryFolder folder;
+  std::vector<std::string> more{"trainer.save_freq=2",
+                                "actor_rollout_ref.actor.checkpoint.save_contents=[model]"};
+  expect_success(quickstart(folder.path(), 2, more));
+  more.push_back("actor_rollout_ref.model.path=" + folder.path() +
+                 "/checkpoints/global_step_2/actor/model/huggingface");
+  const Outcome resumed = expect_success(quickstart(folder.path(), 4, more));
+  const std::string said = "global_step_2: only the weights are loaded";
+  CHECK_THAT(resumed.err, ContainsSubstring(said) && ContainsSubstring("begin at zero"));
+  CHECK(resumed.err.find(said) == resumed.err.rfind(said));
+  CHECK(metrics_lines(folder.path()).size() == 4);
+}
+
+TEST_CASE("the end names only the files that are there") {
+  const TemporaryFolder folder;
+  const Outcome first = expect_success(quickstart(folder.path(), 1, {"trainer.save_freq=1"}));
+  CHECK_THAT(first.out, ContainsSubstring("metrics:   "));
+  fs::remove(folder.path() + "/logs/run.jsonl");
+  const Outcome again = expect_success(quickstart(folder.path(), 1, {"trainer.save_freq=1"}));
+  CHECK(again.out.find("metrics:   ") == std::string::npos);
+}
+
+TEST_CASE("a run that does not save removes nothing of an interrupted save") {
+  const TemporaryFolder folder;
+  expect_success(quickstart(folder.path(), 2, {"trainer.save_freq=2"}));
+  folder.write("checkpoints/.global_step_4.tmp/actor/half", "x");
+  expect_success(
+      quickstart(folder.path(), 1, {"trainer.save_freq=-1", "trainer.resume_mode=disable"}));
+  CHECK(fs::exists(folder.path() + "/checkpoints/.global_step_4.tmp/actor/half"));
+}
+
+TEST_CASE("a recording goes on with another batch size after the rows that were recorded") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/record.jsonl";
+  std::vector<std::string> more{"trainer.save_freq=2",
+                                "actor_rollout_ref.rollout.record_path=" + file};
+  expect_success(quickstart(folder.path(), 2, more));
+  const std::string first = file_text(file);
+  CHECK(std::count(first.begin(), first.end(), '\n') == 2 * 4 * 4);
+  more.push_back("data.train_batch_size=2");
+  expect_success(quickstart(folder.path(), 3, more));
+  const std::string all = file_text(file);
+  CHECK(all.starts_with(first));
+  CHECK(std::count(all.begin(), all.end(), '\n') == 2 * 4 * 4 + 2 * 4);
 }

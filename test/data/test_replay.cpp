@@ -191,11 +191,48 @@ TEST_CASE("a resumed recording drops what the steps to come wrote before") {
                            R"({"uid":"n","prompt_ids":[1],"response_ids":[2],"response_mask":[1],)"
                            R"("reward":0.0,"temperature":1.0})"
                            "\n");
-  CHECK_THROWS_WITH(ReplayWriter(file.path, 4),
-                    "actor_rollout_ref.rollout.record_path: " + file.path +
-                        " has 3 rows; the steps before the resumed one wrote 4");
+  CHECK_THROWS_WITH(
+      ReplayWriter(file.path, 4),
+      "actor_rollout_ref.rollout.record_path: " + file.path +
+          " has 3 rows; the steps before the resumed one wrote 4; set it to a file of "
+          "its own");
 }
 
 TEST_CASE("a recording that cannot be written is the machine's fault") {
   CHECK_THROWS_AS(ReplayWriter("/dev/null/x.jsonl", 0), DeviceError);
+}
+
+TEST_CASE("a file that is no recording is told apart, a recording's torn begin is one") {
+  CHECK(ReplayWriter::why_foreign("/nowhere/rows.jsonl").empty());
+  const std::string begin = "{\"uid\":\"a";
+  const std::string ours[]{"",     row("a"), row("a") + "torn",
+                           "{\"u", begin,    begin + std::string(9, 0) + "\n"};
+  for (const std::string& text : ours) {
+    INFO(text);
+    const ScratchFile file(text);
+    CHECK(ReplayWriter::why_foreign(file.path).empty());
+  }
+  const std::string others[]{"\n", "my notes\n", "hello",        "{\"step\":1,\"data\":{}}\n",
+                             "[]", begin + "\n", "{\"uid\":1}\n"};
+  for (const std::string& text : others) {
+    INFO(text);
+    const ScratchFile file(text);
+    CHECK(ReplayWriter::why_foreign(file.path) ==
+          "holds something else than recorded trajectories");
+    CHECK(file.text() == text);
+  }
+}
+
+TEST_CASE("a recording counts its rows, those that are kept among them") {
+  const ScratchFile file(row("a") + row("b"));
+  ReplayWriter writer(file.path, 1);
+  CHECK(writer.rows() == 1);
+  const std::vector<Trajectory> more(3, {.uid = "n",
+                                         .data_source = "",
+                                         .prompt_ids = {1},
+                                         .response_ids = {2},
+                                         .response_mask = {1},
+                                         .rollout_log_probs = {}});
+  writer.write_step(more);
+  CHECK(writer.rows() == 4);
 }

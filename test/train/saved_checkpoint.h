@@ -32,6 +32,7 @@ inline train::CheckpointState state_of(int64_t step, std::optional<int64_t> prev
           .optimizer_steps = 4 * step,
           .kl_coef = 0.25,
           .previous = previous,
+          .recorded_rows = {},
           .data_order = "o",
           .model_digest = "m",
           .config_digest = "d"};

@@ -2,7 +2,6 @@
 #include "saved_checkpoint.h"
 #include "support/catch.h"
 #include "train/checkpoint_lock.h"
-#include "train/digest.h"
 #include "train/remove_tree.h"
 
 using namespace verlcpp;
@@ -18,11 +17,6 @@ void set_tracker(const TempFolder& temp, const std::string& text) {
 }
 
 }  // namespace
-
-TEST_CASE("sha256 of the empty and the classic message") {
-  CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
 
 TEST_CASE("the folders of a step are known without looking") {
   const CheckpointFolder folder("runs/a");
@@ -54,25 +48,13 @@ TEST_CASE("a checkpoint is found, read back and verified") {
   CHECK_THROWS_AS(read_checkpoint(saved), DataError);
 }
 
-TEST_CASE("a missing file and a foreign manifest are named") {
-  const TempFolder temp;
-  const std::string saved = save(CheckpointFolder(temp.path.string()), 3);
-  fs::remove(fs::path(saved) / "actor/model/huggingface/model.safetensors");
-  CHECK_THROWS_WITH(
-      read_checkpoint(saved),
-      "checkpoint file " + saved + "/actor/model/huggingface/model.safetensors cannot be read");
-  put(fs::path(saved) / "actor/ckpt_contents.json", R"({"schema_version": 1})");
-  CHECK_THROWS_WITH(read_checkpoint(saved),
-                    ContainsSubstring("checkpoint " + saved + " was not saved by this program") &&
-                        ContainsSubstring("is not of schema_version 2 with sha256") &&
-                        ContainsSubstring("actor_rollout_ref.model.path"));
-}
-
 TEST_CASE("a wrong resume path names the key") {
   const CheckpointFolder folder("nowhere");
   CHECK_THROWS_WITH(folder.find("resume_path", {}),
                     ContainsSubstring("trainer.resume_from_path=null must name a folder"));
   CHECK_THROWS_WITH(folder.find("resume_path", "nowhere/global_step_7"),
+                    "trainer.resume_from_path=nowhere/global_step_7 does not exist");
+  CHECK_THROWS_WITH(folder.find("resume_path", "nowhere/global_step_-7"),
                     ContainsSubstring("is not a folder called global_step_N"));
 }
 
@@ -89,6 +71,42 @@ TEST_CASE("a tracker whose checkpoint is gone leads to the newest complete one b
   CHECK(folder.find("auto", {}) == folder.final_folder(4));
   set_tracker(temp, "seven");
   CHECK_THROWS_WITH(folder.find("auto", {}), ContainsSubstring("must hold a step number"));
+}
+
+TEST_CASE("a tracker with blanks around the step is as good as one without") {
+  const TempFolder temp;
+  const CheckpointFolder folder(temp.path.string());
+  const std::string saved = save(folder, 4);
+  set_tracker(temp, " 4\r\n");
+  CHECK(folder.find("auto", {}) == saved);
+  CHECK_FALSE(folder.leads_elsewhere(saved));
+  CHECK(folder.continue_from(saved).empty());
+  CHECK_THAT(folder.continue_from({}), ContainsSubstring("saved up to step 4;"));
+}
+
+TEST_CASE("a tracker that names no step is an error with the ways out, and changes nothing") {
+  const TempFolder temp;
+  const CheckpointFolder folder(temp.path.string());
+  for (int64_t step : {2, 4, 6}) save(folder, step);
+  const std::string ways =
+      "; to go on from the newest complete one there set "
+      "trainer.resume_mode=resume_path and trainer.resume_from_path=" +
+      folder.final_folder(6) + "; trainer.resume_mode=disable starts from scratch";
+  for (const std::string text : {"0", "-3", "", "seven", "4 5", "4x", "99999999999999999999"}) {
+    set_tracker(temp, text + "\n");
+    CHECK_THROWS_WITH(folder.find("auto", {}),
+                      "checkpoint file " + (temp.path / kTracker).string() +
+                          " must hold a step number, got '" + text + "'" + ways);
+    CHECK(text_of(temp.path / kTracker) == text + "\n");
+  }
+  CHECK(folder.find("resume_path", folder.final_folder(6)) == folder.final_folder(6));
+  fs::remove(temp.path / kTracker);
+  fs::create_directory(temp.path / kTracker);
+  for (const char* mode : {"auto", "disable"}) {
+    CHECK_THROWS_WITH(folder.find(mode, {}), "checkpoint file " + (temp.path / kTracker).string() +
+                                                 " is not a file, so it names no step; remove it" +
+                                                 ways);
+  }
 }
 
 TEST_CASE("without a tracker a run is given up: auto starts from scratch") {
@@ -166,11 +184,15 @@ TEST_CASE("what an interrupted save or removal left behind is removed, and nothi
   put(temp.path / ".global_step_0.old/state.json", "{}");
   put(temp.path / (std::string(kTracker) + ".tmp"), "2");
   put(temp.path / "notes.tmp", "mine");
+  put(temp.path / ".global_step_keep.old/state.json", "{}");
+  put(temp.path / ".global_step_.tmp/state.json", "{}");
   CHECK(folder.remove_leftovers() == std::vector<std::string>{".global_step_0.old",
                                                               ".global_step_2.tmp",
                                                               std::string(kTracker) + ".tmp"});
   CHECK(folder.remove_leftovers().empty());
   CHECK(fs::exists(temp.path / "notes.tmp"));
+  CHECK(fs::exists(temp.path / ".global_step_keep.old/state.json"));
+  CHECK(fs::exists(temp.path / ".global_step_.tmp/state.json"));
   CHECK(folder.find("auto", {}) == good);
 }
 

@@ -108,12 +108,62 @@ TEST_CASE("a file that is not a metrics file is left alone") {
                     Catch::Matchers::ContainsSubstring("is not a regular file"));
 }
 
-TEST_CASE("a torn last line alone is cut, even where it would read as a row") {
+TEST_CASE(
+    "a last row without its line feed is cut like a torn line, or ended if its step is done") {
   const TempFolder temp;
   const std::string path = (temp.path / "e.jsonl").string();
   std::ofstream(path) << "{\"step\":1,\"data\":{}}\n{\"step\":2,\"data\":{}}";  // no line feed
   CHECK(MetricsFile(path).open(1) == Lines{"metrics file " + path + ": cut a torn line"});
   CHECK(text_of(path) == "{\"step\":1,\"data\":{}}\n");
+  std::ofstream(path, std::ios::app) << "{\"step\":2,\"data\":{}}";
+  CHECK(MetricsFile(path).open(2).empty());
+  CHECK(text_of(path) == "{\"step\":1,\"data\":{}}\n{\"step\":2,\"data\":{}}\n");
+  CHECK(MetricsFile(path).open(2).empty());
+}
+
+TEST_CASE("blank last lines are harmless, a last line that is no row is torn") {
+  const TempFolder temp;
+  const std::string path = (temp.path / "e.jsonl").string();
+  const std::string row = "{\"step\":1,\"data\":{}}\n";
+  std::ofstream(path) << row << "\n \r\n";
+  CHECK(MetricsFile(path).open(1).empty());
+  CHECK(text_of(path) == row);
+  std::ofstream(path) << row << "{\"step\":2,\"da@#\n";
+  CHECK(MetricsFile(path).open(1) == Lines{"metrics file " + path + ": cut a torn line"});
+  CHECK(text_of(path) == row);
+  for (const std::string before : {"\n", "{\"step\":2,\"da\n"}) {
+    const std::string inside = row + before + "{\"step\":2,\"data\":{}}\n";
+    std::ofstream(path) << inside;
+    CHECK_THROWS_WITH(MetricsFile(path).open(1),
+                      Catch::Matchers::ContainsSubstring("is not a metrics row"));
+    CHECK(text_of(path) == inside);
+  }
+}
+
+TEST_CASE("a single line that is not ours is never cut") {
+  const TempFolder temp;
+  for (const std::string text : {"hello", "hello\n", "{\"step\":1,\"loss\":2}\n"}) {
+    const std::string path = temp.write("e.jsonl", text);
+    CHECK_THROWS_AS(MetricsFile(path).open(1), DataError);
+    CHECK(text_of(path) == text);
+  }
+  const std::string path = temp.write("e.jsonl", "{\"st");  // the first row of a killed run
+  CHECK(MetricsFile(path).open(0).size() == 1);
+  CHECK(text_of(path).empty());
+}
+
+TEST_CASE("rows out of order are refused with their lines, and nothing is cut") {
+  const TempFolder temp;
+  std::string rows;
+  for (int step : {1, 2, 5, 3, 4}) rows += "{\"step\":" + std::to_string(step) + ",\"data\":{}}\n";
+  const std::string path = temp.write("e.jsonl", rows);
+  for (int64_t done : {0, 4, 5}) {
+    CHECK_THROWS_WITH(MetricsFile(path).open(done),
+                      StartsWith("metrics file " + path +
+                                 ": line 4 is of step 3, after step 5 of "
+                                 "line 3; valid: rows in the order"));
+  }
+  CHECK(text_of(path) == rows);
 }
 
 TEST_CASE("a metrics file that cannot be written is found before the first step") {
