@@ -27,7 +27,8 @@ void check_device_and_dtype(const TrainConfig& config, Findings& findings) {
     findings.add(
         role.key + ".dtype",
         "dtype " + dtype + " not supported" +
-            (half && device == "cpu" ? " with trainer.device=cpu (bfloat16 needs cuda)" : "") +
+            (half && device == "cpu" ? " with trainer.device=cpu (it needs trainer.device=cuda)"
+                                     : "") +
             "; must be one of " + join(wanted));
   }
 }
