@@ -64,15 +64,15 @@ void move_into_place(const fs::path& aside, const fs::path& target, const fs::pa
 }
 
 ordered_json state_json(const CheckpointState& state) {
-  return {{"step", state.step},
-          {"previous_step", state.previous ? ordered_json(*state.previous) : ordered_json()},
-          {"recorded_rows",
-           state.recorded_rows ? ordered_json(*state.recorded_rows) : ordered_json()},
-          {"optimizer_steps", state.optimizer_steps},
-          {"kl_coef", state.kl_coef},
-          {"data_order", state.data_order},
-          {"model_digest", state.model_digest},
-          {"config_digest", state.config_digest}};
+  return {
+      {"step", state.step},
+      {"previous_step", state.previous ? ordered_json(*state.previous) : ordered_json()},
+      {"recorded_rows", state.recorded_rows ? ordered_json(*state.recorded_rows) : ordered_json()},
+      {"optimizer_steps", state.optimizer_steps},
+      {"kl_coef", state.kl_coef},
+      {"data_order", state.data_order},
+      {"model_digest", state.model_digest},
+      {"config_digest", state.config_digest}};
 }
 
 /// verl's manifest fields, and a digest of every file written so far.
