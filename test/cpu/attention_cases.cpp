@@ -71,7 +71,7 @@ std::vector<OpCase> attention_cases() {
          .inputs = {{a.q_shape(), true}, {a.kv_shape(), true}, {a.kv_shape(), true}},
          .forward =
              [a](const OpRun& run, const Tensors& in) {
-               Tensor o = run.poisoned(a.q_shape()), lse = run.poisoned(a.lse_shape());
+               Tensor o = run.poisoned(a.q_shape()), lse = run.wide().poisoned(a.lse_shape());
                run.backend.attention_block(
                    a.mask, run.spans(a.q_offset, a.q_length, a.kv_offset, a.kv_length), a.scale(),
                    in[0], in[1], in[2], o, lse);
@@ -79,10 +79,10 @@ std::vector<OpCase> attention_cases() {
              },
          .backward =
              [a](const OpRun& run, const Tensors& in, const OpResult& result, const Tensors& d) {
-               Tensor delta = run.poisoned(a.lse_shape());
+               Tensor delta = run.wide().poisoned(a.lse_shape());
                run.backend.attention_delta(delta, d[0], result.outputs[0]);
                Tensors grads;
-               for (const Tensor& x : in) grads.push_back(run.grad_start(x.shape()));
+               for (const Tensor& x : in) grads.push_back(run.wide().grad_start(x.shape()));
                run.backend.attention_block_backward(
                    a.mask, run.spans(a.q_offset, a.q_length, a.kv_offset, a.kv_length), a.scale(),
                    in[0], in[1], in[2], result.saved[0], delta, d[0], grads[0], grads[1], grads[2]);

@@ -19,7 +19,7 @@ OpCase matmul_case(int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool accum
   };
   c.backward = [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d_out) {
     const Tensor &a = in[0], &b = in[1], &d = d_out[0];
-    Tensor d_a = run.poisoned(a.shape()), d_b = run.grad_start(b.shape());
+    Tensor d_a = run.poisoned(a.shape()), d_b = run.wide().grad_start(b.shape());
     if (ta) {
       run.backend.matmul(d_a, b, d, tb, true, false);
     } else {
@@ -63,7 +63,7 @@ OpCase add_bias_case(int64_t rows, int64_t width) {
               },
           .backward =
               [](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
-                Tensor d_bias = run.grad_start(in[1].shape());
+                Tensor d_bias = run.wide().grad_start(in[1].shape());
                 run.backend.add_bias_backward(d_bias, d[0]);
                 return Tensors{d[0], d_bias};
               }};
@@ -81,7 +81,7 @@ OpCase embedding_case(int64_t vocab, int64_t width, std::vector<int32_t> ids, in
               },
           .backward =
               [=](const OpRun& run, const Tensors& in, const OpResult&, const Tensors& d) {
-                Tensor d_table = run.grad_start(in[0].shape());
+                Tensor d_table = run.wide().grad_start(in[0].shape());
                 run.backend.embedding_backward(d_table, d[0], run.ints(ids), first);
                 return Tensors{d_table};
               }};
@@ -132,13 +132,13 @@ OpCase rms_norm_case(Shape shape, bool in_place) {
           .inputs = {{shape}, {{width}, true}},
           .forward =
               [=](const OpRun& run, const Tensors& in) {
-                Tensor y = run.poisoned(shape), rstd = run.poisoned(rows);
+                Tensor y = run.poisoned(shape), rstd = run.wide().poisoned(rows);
                 run.backend.rms_norm(y, rstd, in[0], in[1], 1e-3);
                 return OpResult{{y}, {rstd}};
               },
           .backward =
               [=](const OpRun& run, const Tensors& in, const OpResult& result, const Tensors& d) {
-                Tensor d_y = run.copy_of(d[0]), d_w = run.grad_start({width});
+                Tensor d_y = run.copy_of(d[0]), d_w = run.wide().grad_start({width});
                 Tensor d_x = in_place ? d_y : run.poisoned(shape);
                 run.backend.rms_norm_backward(d_x, d_w, d_y, in[0], in[1], result.saved[0]);
                 return Tensors{d_x, d_w};
@@ -152,7 +152,7 @@ OpCase rope_case(int64_t heads, int64_t head_dim, std::vector<int32_t> positions
     inv_freq.push_back(1.0 / static_cast<double>(1 + 7 * i));
   const auto rotate = [=](const OpRun& run, const Tensor& x, bool inverse) {
     Tensor out = run.copy_of(x);
-    run.backend.rope(out, run.ints(positions), run.from(inv_freq, {head_dim / 2}), inverse);
+    run.backend.rope(out, run.ints(positions), run.wide().from(inv_freq, {head_dim / 2}), inverse);
     return out;
   };
   return {.name = "rope " + to_string(shape),
@@ -219,11 +219,11 @@ OpCase log_prob_case(std::vector<int64_t> parts, std::vector<int32_t> labels,
       const auto part = static_cast<size_t>(p);
       const Tensor& z = result.saved.emplace_back(run.copy_of(in[part]));
       run.backend.logit_stats(stats.slice(p * rows * 4, {rows, 4}), z, run.ints(labels),
-                              run.from(temperature, {rows}), first);
+                              run.wide().from(temperature, {rows}), first);
       first += parts[part];
     }
-    const Tensor lse = result.saved.emplace_back(run.poisoned({rows}));
-    result.outputs = {run.poisoned({rows}), run.poisoned({rows})};
+    const Tensor lse = result.saved.emplace_back(run.wide().poisoned({rows}));
+    result.outputs = {run.wide().poisoned({rows}), run.wide().poisoned({rows})};
     run.backend.token_log_prob(result.outputs[0], result.outputs[1], lse, stats);
     return result;
   };
@@ -233,7 +233,7 @@ OpCase log_prob_case(std::vector<int64_t> parts, std::vector<int32_t> labels,
     for (size_t part = 0; part < parts.size(); ++part) {
       d_logits.push_back(run.copy_of(result.saved[part]));
       run.backend.token_log_prob_backward(d_logits.back(), run.ints(labels),
-                                          run.from(temperature, {rows}), result.outputs[1],
+                                          run.wide().from(temperature, {rows}), result.outputs[1],
                                           result.saved.back(), d[0], d[1], first);
       first += parts[part];
     }

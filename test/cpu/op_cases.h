@@ -34,6 +34,11 @@ struct OpRun {
                        const std::vector<int32_t>& kv_offset,
                        const std::vector<int32_t>& kv_length) const;
 
+  /// The same in the dtype of statistics and of parameters' gradients: at least float32.
+  OpRun wide() const {
+    return {backend, dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32};
+  }
+
   static constexpr double kGradStart = 0.5;
 };
 

@@ -15,18 +15,24 @@ namespace {
 
 constexpr uint64_t kProjectionStream = 1000;
 
-/// Outputs, then gradients, of a case on one backend.
+/// Outputs, then gradients, of a case on one backend. Inputs and the direction of the gradient are
+/// random numbers that bfloat16 holds, so that every dtype starts from the same.
 std::vector<std::vector<double>> results(const OpRun& run, const OpCase& c) {
+  const auto random = [&](const OpRun& where, int64_t n, uint64_t stream, const Shape& shape) {
+    const Tensor rounded =
+        OpRun{run.backend, DType::kBFloat16}.from(random_values(n, stream), shape);
+    return where.from(download(run.backend, rounded), shape);
+  };
   std::vector<Tensor> inputs, projections;
   for (const OpInput& in : c.inputs) {
-    inputs.push_back(run.from(random_values(numel_of(in.shape), inputs.size()), in.shape));
+    inputs.push_back(random(run, numel_of(in.shape), inputs.size(), in.shape));
   }
   const OpResult result = c.forward(run, inputs);
   std::vector<std::vector<double>> values;
   for (const Tensor& x : result.outputs) {
     values.push_back(download(run.backend, x));
-    projections.push_back(
-        run.from(random_values(x.numel(), kProjectionStream + projections.size()), x.shape()));
+    projections.push_back(random({run.backend, x.dtype()}, x.numel(),
+                                 kProjectionStream + projections.size(), x.shape()));
   }
   for (const Tensor& g : c.backward(run, inputs, result, projections)) {
     values.push_back(download(run.backend, g));
@@ -50,17 +56,21 @@ double largest_error(const std::vector<double>& got, const std::vector<double>& 
 
 }  // namespace
 
-TEST_CASE("every op of the table equals the CPU's in float32") {
+TEST_CASE("every op of the table equals the CPU's, in float32 and within bfloat16's rounding") {
   const auto gpu = cuda::make_backend(0);
   cpu::CpuBackend cpu;
-  for (const OpCase& c : op_cases()) {
-    INFO(c.name);
-    const auto got = results({*gpu, DType::kFloat32}, c);
-    const auto want = results({cpu, DType::kFloat32}, c);
-    REQUIRE(got.size() == want.size());
-    for (size_t i = 0; i < want.size(); ++i) {
-      INFO("value " << i);
-      CHECK(largest_error(got[i], want[i]) < 1e-5);
+  // A bfloat16 has 8 bits; a sum of products of rounded intermediates loses a few of them.
+  for (const auto& [dtype, tolerance] :
+       {std::pair{DType::kFloat32, 1e-5}, {DType::kBFloat16, 0.02}}) {
+    for (const OpCase& c : op_cases()) {
+      INFO(name_of(dtype) << " " << c.name);
+      const auto got = results({*gpu, dtype}, c);
+      const auto want = results({cpu, DType::kFloat32}, c);
+      REQUIRE(got.size() == want.size());
+      for (size_t i = 0; i < want.size(); ++i) {
+        INFO("value " << i);
+        CHECK(largest_error(got[i], want[i]) < tolerance);
+      }
     }
   }
 }
