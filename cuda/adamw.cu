@@ -8,7 +8,8 @@ namespace verlcpp::cuda {
 namespace {
 
 struct Factors {
-  float beta1, beta2, rate, inverse_sqrt2, decay, eps, grad_scale;
+  float beta1, rest1, beta2, rest2;  // rest = 1 - beta, which a float beta would not give
+  float rate, inverse_sqrt2, decay, eps, grad_scale;
 };
 
 template <class T>
@@ -17,8 +18,8 @@ __global__ void adamw_kernel(int64_t n, T* weight, float* master, const float* g
   const int64_t stride = int64_t{blockDim.x} * gridDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
     const float g = grad[i] * f.grad_scale;
-    const float m = f.beta1 * exp_avg[i] + (1.0f - f.beta1) * g;
-    const float v = f.beta2 * exp_avg_sq[i] + (1.0f - f.beta2) * g * g;
+    const float m = f.beta1 * exp_avg[i] + f.rest1 * g;
+    const float v = f.beta2 * exp_avg_sq[i] + f.rest2 * g * g;
     exp_avg[i] = m;
     exp_avg_sq[i] = v;
     const float w = master[i] * f.decay - f.rate * m / (sqrtf(v) * f.inverse_sqrt2 + f.eps);
@@ -36,7 +37,9 @@ void adamw(cudaStream_t stream, DType dtype, int64_t n, void* weight, float* mas
   const double step = static_cast<double>(options.step);
   const Factors factors{
       .beta1 = static_cast<float>(options.beta1),
+      .rest1 = static_cast<float>(1.0 - options.beta1),
       .beta2 = static_cast<float>(options.beta2),
+      .rest2 = static_cast<float>(1.0 - options.beta2),
       .rate = static_cast<float>(options.lr / (1.0 - std::pow(options.beta1, step))),
       .inverse_sqrt2 = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, step))),
       .decay = static_cast<float>(1.0 - options.lr * options.weight_decay),

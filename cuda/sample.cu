@@ -50,7 +50,7 @@ template <class T, class Weight>
 __device__ Cut cut_at(const Row<T>& row, const Cut& within, double goal, Weight weight) {
   uint32_t low = 0, high = 0xffffffffu;  // the largest key whose suffix reaches the goal
   while (low < high) {
-    const uint32_t middle = low + (high - low + 1) / 2;
+    const uint32_t middle = high - (high - low) / 2;  // rounded up, without overflow
     const double sum = row_sum(row, [&](int v, uint32_t k) {
       return k >= middle && within.keeps(k, v) ? weight(k, v) : 0.0;
     });

@@ -23,12 +23,10 @@ void check_device_and_dtype(const TrainConfig& config, Findings& findings) {
     if (role.name == "ref" && !config.uses_reference()) continue;
     const std::string& dtype = role.megatron->dtype;
     if (!known_device || contains(wanted, dtype)) continue;
-    const bool half = dtype == "bfloat16" || dtype == "float16";
     findings.add(
         role.key + ".dtype",
         "dtype " + dtype + " not supported" +
-            (half && device == "cpu" ? " with trainer.device=cpu (it needs trainer.device=cuda)"
-                                     : "") +
+            (dtype == "bfloat16" ? " with trainer.device=cpu (it needs trainer.device=cuda)" : "") +
             "; must be one of " + join(wanted));
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rng.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/op_cases.h"
 #include "cuda/runtime.h"
@@ -72,5 +73,101 @@ TEST_CASE("every op of the table equals the CPU's, in float32 and within bfloat1
         CHECK(largest_error(got[i], want[i]) < tolerance);
       }
     }
+  }
+}
+
+// --- ops without a backward, which the table does not hold
+
+namespace {
+
+struct Drawn {
+  std::vector<int32_t> ids;
+  std::vector<double> log_prob;
+};
+
+/// Row r has counter {r, 5, 6, 7}.
+Drawn draw(Backend& backend, const std::vector<double>& logits, int64_t rows,
+           const SamplingOptions& options) {
+  const OpRun run{backend, DType::kFloat32};
+  const int64_t vocab = static_cast<int64_t>(logits.size()) / rows;
+  std::vector<int32_t> counters;
+  for (int32_t r = 0; r < rows; ++r) counters.insert(counters.end(), {r, 5, 6, 7});
+  const Tensor ids = run.ints(std::vector<int32_t>(static_cast<size_t>(rows), -1));
+  const Tensor log_prob = run.poisoned({rows});
+  backend.sample(ids, log_prob, run.from(logits, {rows, vocab}), run.ints(counters, {rows, 4}),
+                 options);
+  Drawn out{std::vector<int32_t>(static_cast<size_t>(rows)), download(backend, log_prob)};
+  backend.read(std::as_writable_bytes(std::span(out.ids)), ids);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the GPU draws the CPU's tokens") {
+  const auto gpu = cuda::make_backend(0);
+  cpu::CpuBackend cpu;
+  const PhiloxKey key = rng_key(11, RngPurpose::kSampling);
+  for (const int64_t vocab : {1, 31, 2053}) {
+    const int64_t rows = 200;
+    std::vector<double> logits = random_values(rows * vocab, 9);
+    // Ties: every third row holds few values.
+    for (int64_t i = 0; i < rows * vocab; ++i) {
+      auto& z = logits[static_cast<size_t>(i)];
+      if (i / vocab % 3 == 0) z = std::round(z);
+    }
+    for (const SamplingOptions& options :
+         {SamplingOptions{0, -1, 1.0, key}, SamplingOptions{1.0, -1, 1.0, key},
+          SamplingOptions{1.7, 5, 1.0, key}, SamplingOptions{0.6, -1, 0.8, key},
+          SamplingOptions{1.0, 20, 0.5, key}}) {
+      INFO(vocab << " tokens, temperature " << options.temperature << ", top_k " << options.top_k
+                 << ", top_p " << options.top_p);
+      const Drawn got = draw(*gpu, logits, rows, options), want = draw(cpu, logits, rows, options);
+      CHECK(got.ids == want.ids);
+      CHECK(largest_error(got.log_prob, want.log_prob) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("columns, sums of squares, conversions and AdamW equal the CPU's") {
+  const auto gpu = cuda::make_backend(0);
+  cpu::CpuBackend cpu;
+  const auto on = [](Backend& backend) {
+    std::vector<std::vector<double>> values;
+    const OpRun run{backend, DType::kFloat32}, half{backend, DType::kBFloat16};
+    const Tensor joined = run.filled(0, {5, 7});
+    backend.join_columns(joined, run.from(random_values(15, 1), {5, 3}), 4);
+    backend.join_columns(joined, run.from(random_values(10, 2), {5, 2}), 1);
+    values.push_back(download(backend, joined));
+
+    const Tensor squares = OpRun{backend, DType::kFloat64}.filled(100, {1});
+    for (const int64_t n : {0, 1, 100003}) {
+      backend.sum_squares(squares, run.from(random_values(n, 3), {n}));
+    }
+    values.push_back(download(backend, squares));
+
+    const std::vector<double> mixed{0, -0.0, 1, -123.5, 3e-5, 65504, HUGE_VAL, 1.0 / 3};
+    for (const DType dtype : {DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
+      const Tensor stored = backend.allocate(dtype, {8}, MemoryTag::kWorkspace);
+      backend.copy(stored, run.from(mixed, {8}));
+      values.push_back(download(backend, stored));
+    }
+
+    const int64_t n = 1000;
+    const Tensor master = run.from(random_values(n, 4), {n}), weight = half.filled(0, {n});
+    const Tensor m = run.filled(0, {n}), v = run.filled(0, {n});
+    for (int64_t step = 1; step <= 3; ++step) {
+      const AdamWOptions options{.lr = 0.1, .weight_decay = 0.5, .step = step, .grad_scale = 0.25};
+      backend.adamw(weight, master,
+                    run.from(random_values(n, static_cast<uint64_t>(4 + step)), {n}), m, v,
+                    options);
+      backend.adamw(master, master, run.from(random_values(n, 9), {n}), m, v, options);
+    }
+    for (const Tensor& x : {master, m, v}) values.push_back(download(backend, x));
+    return values;
+  };
+  const auto got = on(*gpu), want = on(cpu);
+  for (size_t i = 0; i < want.size(); ++i) {
+    INFO("value " << i);
+    CHECK(largest_error(got[i], want[i]) < 1e-5);
   }
 }
