@@ -64,8 +64,8 @@ class Backend {
   virtual void write(const Tensor& dst, std::span<const std::byte> src) = 0;
   virtual void read(std::span<std::byte> dst, const Tensor& src) = 0;
   virtual void synchronize() = 0;
-  /// Runs `body`, whose work is the same for every call with this key: a backend may capture it once
-  /// and replay it. None does so far.
+  /// Runs `body`, whose work is the same for every call with this key: a backend may capture it
+  /// once and replay it. None does so far.
   virtual void replay(const std::string& key, const std::function<void()>& body) = 0;
   /// Peak bytes allocated at one time since start, or since the last reset.
   virtual int64_t peak_bytes() const = 0;
