@@ -56,14 +56,15 @@ train::Comparison compare_rank(const std::vector<train::CompareArm>& arms,
                                const parallel::RankCommunicators& comm) {
   const train::TrainConfig& config = arms.front().config;
   const train::MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
-  const auto backend = make_backend(config, static_cast<int>(topology.rank()));
+  const parallel::RankDevice device = make_device(config, topology, comm);
+  Backend& backend = *device.backend;
   train::BusyMeter meter(
-      *backend, comm,
+      backend, device.comm,
       config.trainer.device == "cpu" ? train::thread_cpu_seconds : train::wall_seconds);
   const parallel::RankCommunicators metered = meter.communicators();
   const model::Transformer transformer = train::make_transformer(
-      *backend, inputs.model, dtype_named(megatron.dtype).value(), megatron, metered);
-  const train::Engine engine{*backend, transformer, topology, metered,
+      backend, inputs.model, dtype_named(megatron.dtype).value(), megatron, metered);
+  const train::Engine engine{backend, transformer, topology, metered,
                              train::recompute_policy(megatron, inputs.model.layers)};
   return train::compare_dcp(engine, meter, arms, inputs, options);
 }

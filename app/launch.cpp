@@ -38,9 +38,13 @@ void expect_one_process() {
   }
 }
 
-std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
-  if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
-  return cuda::make_backend(rank / static_cast<int>(config.trainer.ranks_per_gpu));
+parallel::RankDevice make_device(const train::TrainConfig& config,
+                                 const parallel::Topology& topology,
+                                 const parallel::RankCommunicators& host) {
+  if (config.trainer.device == "cpu") {
+    return parallel::host_device(std::make_unique<cpu::CpuBackend>(), host);
+  }
+  return cuda::make_device(topology, host, config.trainer.ranks_per_gpu);
 }
 
 namespace {
@@ -59,14 +63,14 @@ constexpr int64_t kPatienceMilliseconds = 1000;
 /// One rank's part of the run, on its thread. False when it was stopped.
 bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
                 train::Report* report, const parallel::Topology& topology,
-                const parallel::RankCommunicators& comm) {
-  const auto backend = make_backend(config, static_cast<int>(topology.rank()));
-  comm.attach(*backend);
+                const parallel::RankCommunicators& host) {
+  const parallel::RankDevice device = make_device(config, topology, host);
+  const parallel::RankCommunicators& comm = device.comm;
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   const model::Transformer transformer = train::make_transformer(
-      *backend, inputs.model, dtype, config.actor_rollout_ref.actor.megatron, comm);
+      *device.backend, inputs.model, dtype, config.actor_rollout_ref.actor.megatron, comm);
   const train::Engine engine{
-      *backend, transformer, topology, comm,
+      *device.backend, transformer, topology, comm,
       train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
   comm.status.enter("weights");
   train::Trainer trainer(engine, config, inputs, report, stop_signal);

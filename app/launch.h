@@ -1,10 +1,9 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
 
 #include "config/tree.h"
-#include "tensor/backend.h"
+#include "parallel/rank_device.h"
 #include "train/train_config.h"
 
 namespace verlcpp::app {
@@ -19,8 +18,11 @@ void catch_stop_signals();
 /// job.
 void expect_one_process();
 
-/// The device of one rank, as trainer.device says. DeviceError when it cannot be had.
-std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank);
+/// The device of one rank, as trainer.device says. DeviceError when it cannot be had. Called by all
+/// ranks, each on its thread.
+parallel::RankDevice make_device(const train::TrainConfig& config,
+                                 const parallel::Topology& topology,
+                                 const parallel::RankCommunicators& host);
 
 /// Runs the training job of a validated configuration: ranks on threads. The first failure, or a
 /// rank silent for actor_rollout_ref.nccl_timeout, aborts the others; if a rank does not come back

@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iostream>
@@ -134,6 +135,9 @@ int run(const Options& options, Clock::time_point start) {
 int main(int argc, char** argv) {
   using namespace verlcpp;
   const auto start = std::chrono::steady_clock::now();
+  // Multicast over NVLink is not everywhere allowed to be set up; NCCL then fails instead of doing
+  // without. Before any thread, and never over the user's own setting.
+  setenv("NCCL_NVLS_ENABLE", "0", 0);
   try {
     const app::ParsedCommandLine parsed = app::parse_command_line(argc, argv);
     if (!parsed.text) return app::run(parsed.options, start);

@@ -2,12 +2,21 @@
 #include "cuda/runtime.h"
 
 namespace verlcpp::cuda {
+namespace {
 
-std::unique_ptr<Backend> make_backend(int) {
+[[noreturn]] void refuse() {
   throw DeviceError(
       "trainer.device=cuda: this verlcpp-train was built without CUDA; trainer.device=cpu is what "
-      "it "
-      "runs");
+      "it runs");
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(int) { refuse(); }
+
+parallel::RankDevice make_device(const parallel::Topology&, const parallel::RankCommunicators&,
+                                 std::optional<int64_t>) {
+  refuse();
 }
 
 }  // namespace verlcpp::cuda

@@ -1,5 +1,7 @@
 #include "cuda/backend.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "cuda/check.h"
@@ -38,6 +40,7 @@ CudaBackend::CudaBackend(int device)
     : device_(device), pool_(std::make_shared<MemoryPool>(device)) {
   check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  check(cudaStreamCreateWithFlags(&comm_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   matmul_ = std::make_unique<Matmul>(stream_);
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
@@ -45,6 +48,7 @@ CudaBackend::CudaBackend(int device)
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
   matmul_.reset();
+  cudaStreamDestroy(comm_stream_);
   cudaStreamDestroy(stream_);
 }
 
@@ -85,12 +89,25 @@ void CudaBackend::write(const Tensor& dst, std::span<const std::byte> src) {
 void CudaBackend::read(std::span<std::byte> dst, const Tensor& src) {
   expects(std::cmp_equal(dst.size(), src.bytes()), "read of another number of bytes");
   if (dst.empty()) return;
+  if (wait_hook_.look) synchronize();  // the copy into pageable memory would wait without the hook
   check(cudaMemcpyAsync(dst.data(), src.data(), dst.size(), cudaMemcpyDeviceToHost, stream_),
         "read");
-  synchronize();
+  check(cudaStreamSynchronize(stream_), "the GPU's work");
 }
 
-void CudaBackend::synchronize() { check(cudaStreamSynchronize(stream_), "the GPU's work"); }
+void CudaBackend::synchronize() {
+  cudaError_t status = cudaErrorNotReady;
+  if (!wait_hook_.look) status = cudaStreamSynchronize(stream_);
+  for (int64_t looks = 0; status == cudaErrorNotReady; ++looks) {
+    status = cudaStreamQuery(stream_);
+    if (status != cudaErrorNotReady) break;
+    wait_hook_.look();
+    // Short waits are spun through; a long one leaves the core to others.
+    if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  if (wait_hook_.end) wait_hook_.end();
+  check(status, "the GPU's work");
+}
 
 void CudaBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
 

@@ -2,7 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
@@ -17,6 +19,17 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device);
   ~CudaBackend() override;
+
+  int device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  /// Movement between ranks, beside the compute stream.
+  cudaStream_t comm_stream() const { return comm_stream_; }
+  /// While the host waits for the GPU: `look` is called again and again and may end the wait by
+  /// throwing, `end` when it is over.
+  struct WaitHook {
+    std::function<void()> look, end;
+  };
+  void set_wait_hook(WaitHook hook) { wait_hook_ = std::move(hook); }
 
   Tensor allocate(DType dtype, Shape shape, MemoryTag tag) override;
   void fill_zero(const Tensor& x) override;
@@ -85,7 +98,8 @@ class CudaBackend final : public Backend {
 
  private:
   int device_;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr, comm_stream_ = nullptr;
+  WaitHook wait_hook_;
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<Matmul> matmul_;
   Tensor norm_partials_, sum_partials_;

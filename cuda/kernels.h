@@ -97,6 +97,13 @@ void sample(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int32
             float* log_prob, const void* logits, const int32_t* counters,
             const SamplingOptions& options);
 
+// --- reduce.cu
+enum class Reduction { kSum, kMax, kMin };
+/// out[i] = reduction over `count` parts of n elements each, laid end to end; float64, float32,
+/// bfloat16, int32 or int64. `out` may be the first part.
+void reduce_parts(cudaStream_t stream, DType dtype, int64_t count, int64_t n, void* out,
+                  const void* parts, Reduction op);
+
 // --- adamw.cu
 /// `weight` (dtype) becomes the rounded `master`; they may be one buffer of float32.
 void adamw(cudaStream_t stream, DType dtype, int64_t n, void* weight, float* master,

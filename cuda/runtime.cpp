@@ -3,27 +3,65 @@
 #include <cuda_runtime_api.h>
 
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "cuda/backend.h"
 #include "cuda/check.h"
+#include "cuda/nccl_communicator.h"
+#include "cuda/peer_communicator.h"
 
 namespace verlcpp::cuda {
+namespace {
 
-std::unique_ptr<Backend> make_backend(int device) {
+int device_count() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) {
     throw DeviceError(std::string("trainer.device=cuda: ") + cudaGetErrorString(status) +
                       "; trainer.device=cpu runs without a GPU");
   }
+  return devices;
+}
+
+std::unique_ptr<CudaBackend> open(int device) {
+  const int devices = device_count();
   if (device >= devices) {
-    throw DeviceError(
-        "trainer.device=cuda: rank " + std::to_string(device) + " needs GPU " +
-        std::to_string(device) + ", this machine has " + std::to_string(devices) +
-        "; set trainer.n_gpus_per_node, or let ranks share with trainer.ranks_per_gpu");
+    throw DeviceError("trainer.device=cuda: GPU " + std::to_string(device) +
+                      " is needed, this machine has " + std::to_string(devices) +
+                      "; set trainer.n_gpus_per_node, or let ranks share with "
+                      "trainer.ranks_per_gpu");
   }
   return std::make_unique<CudaBackend>(device);
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(int device) { return open(device); }
+
+parallel::RankDevice make_device(const parallel::Topology& topology,
+                                 const parallel::RankCommunicators& host,
+                                 std::optional<int64_t> ranks_per_gpu) {
+  const int64_t world = topology.sizes().world, devices = device_count();
+  const int64_t sharing = ranks_per_gpu.value_or((world + devices - 1) / devices);
+  auto backend = open(static_cast<int>(topology.rank() / sharing));
+  std::vector<std::unique_ptr<parallel::Communicator>> owned;
+  if (sharing == 1 && world > 1) {
+    owned = make_nccl_communicators(*backend, topology, host);
+  } else {
+    enable_peer_access(backend->device(), static_cast<int>(devices));
+    for (parallel::Communicator* group : {&host.cp, &host.grad, &host.tp, &host.world}) {
+      owned.push_back(make_peer_communicator(*backend, *group, host.status));
+    }
+  }
+  const parallel::RankCommunicators comm{.cp = *owned[0],
+                                         .grad = *owned[1],
+                                         .tp = *owned[2],
+                                         .world = *owned[3],
+                                         .status = host.status,
+                                         .world_stop = host.world_stop,
+                                         .tp_stop = host.tp_stop};
+  return {std::move(backend), std::move(owned), comm};
 }
 
 }  // namespace verlcpp::cuda

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "parallel/rank_device.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
@@ -9,5 +12,12 @@ namespace verlcpp::cuda {
 /// The backend of one GPU. Throws DeviceError when there is none, or when the executable was built
 /// without CUDA.
 std::unique_ptr<Backend> make_backend(int device);
+
+/// One rank's GPU, rank / ranks_per_gpu, and the communicators of its memory: NCCL's where every
+/// rank has a GPU of its own, else copies between the device buffers of one process. Without
+/// `ranks_per_gpu` the ranks spread evenly over the GPUs there are. A collective of all ranks.
+parallel::RankDevice make_device(const parallel::Topology& topology,
+                                 const parallel::RankCommunicators& host,
+                                 std::optional<int64_t> ranks_per_gpu);
 
 }  // namespace verlcpp::cuda

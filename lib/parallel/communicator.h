@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct Transfer {
   Tensor tensor;
 };
 
+class ThreadHub;
+
 /// Movement among the ranks of one group. All members issue the same calls in the same order.
 /// A failure or an abort throws DeviceError on every member that waits.
 class Communicator {
@@ -42,8 +45,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Tensors of later calls lie in this backend's memory; without it, in the host's.
-  virtual void attach(Backend& backend) = 0;
+  /// Where the group's ranks meet in host memory.
+  virtual std::shared_ptr<ThreadHub> hub() const = 0;
 
   /// In place; sums go in rank order, so the result is identical on all members.
   virtual Work all_reduce(const Tensor& x, ReduceOp op) = 0;
@@ -73,10 +76,6 @@ struct RankCommunicators {
   Communicator& world;
   RankStatus& status;
   StopPoint world_stop, tp_stop;
-
-  void attach(Backend& backend) const {
-    for (Communicator* c : {&cp, &grad, &tp, &world}) c->attach(backend);
-  }
 };
 
 }  // namespace verlcpp::parallel

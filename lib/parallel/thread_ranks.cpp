@@ -25,14 +25,14 @@ class Ranks {
   Ranks(const AxisSizes& sizes, const std::atomic<bool>* stop)
       : sizes_(sizes),
         status_(static_cast<size_t>(sizes.world)),
-        world_(static_cast<int>(sizes.world), "world"),
+        world_(hub(sizes.world, "world")),
         world_stop_(sizes.world, stop) {
     for (int64_t i = 0; i < sizes.tp * sizes.pp; ++i) {
-      cp_.emplace_back(static_cast<int>(sizes.pool()), "cp");
-      grad_.emplace_back(static_cast<int>(sizes.pool()), "grad");
+      cp_.push_back(hub(sizes.pool(), "cp"));
+      grad_.push_back(hub(sizes.pool(), "grad"));
     }
     for (int64_t i = 0; i < sizes.world / sizes.tp; ++i) {
-      tp_.emplace_back(static_cast<int>(sizes.tp), "tp");
+      tp_.push_back(hub(sizes.tp, "tp"));
       tp_stop_.emplace_back(sizes.tp, stop);
     }
   }
@@ -41,10 +41,11 @@ class Ranks {
     const auto pool = static_cast<size_t>(me.pp_rank() * sizes_.tp + me.tp_rank());
     const auto tp_group = static_cast<size_t>(me.rank() / sizes_.tp);
     RankStatus& status = status_[static_cast<size_t>(me.rank())];
-    const auto cp = cp_[pool].communicator(static_cast<int>(me.pool_rank()), &status);
-    const auto grad = grad_[pool].communicator(static_cast<int>(me.pool_rank()), &status);
-    const auto tp = tp_[tp_group].communicator(static_cast<int>(me.tp_rank()), &status);
-    const auto world = world_.communicator(static_cast<int>(me.rank()), &status);
+    const auto join = [&](const Hub& hub, int64_t rank) {
+      return make_thread_communicator(hub, static_cast<int>(rank), &status);
+    };
+    const auto cp = join(cp_[pool], me.pool_rank()), grad = join(grad_[pool], me.pool_rank());
+    const auto tp = join(tp_[tp_group], me.tp_rank()), world = join(world_, me.rank());
     body(me, {.cp = *cp,
               .grad = *grad,
               .tp = *tp,
@@ -58,9 +59,9 @@ class Ranks {
 
   void abort(const std::string& reason) {
     for (RankStatus& status : status_) status.abort(reason);
-    world_.abort(reason);
+    world_->abort(reason);
     for (const auto* groups : {&cp_, &grad_, &tp_}) {
-      for (const ThreadWorld& group : *groups) group.abort(reason);
+      for (const Hub& group : *groups) group->abort(reason);
     }
   }
 
@@ -72,11 +73,16 @@ class Ranks {
   }
 
  private:
+  using Hub = std::shared_ptr<ThreadHub>;
+  static Hub hub(int64_t size, const char* name) {
+    return std::make_shared<ThreadHub>(static_cast<int>(size), name);
+  }
+
   AxisSizes sizes_;
   std::deque<RankStatus> status_;  // by rank
-  ThreadWorld world_;
-  std::vector<ThreadWorld> cp_, grad_;  // by pp_rank * tp + tp_rank
-  std::vector<ThreadWorld> tp_;         // by rank / tp
+  Hub world_;
+  std::vector<Hub> cp_, grad_;  // by pp_rank * tp + tp_rank
+  std::vector<Hub> tp_;         // by rank / tp
   StopAgreement world_stop_;
   std::deque<StopAgreement> tp_stop_;  // by rank / tp
 };

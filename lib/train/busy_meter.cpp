@@ -20,7 +20,7 @@ class BusyMeter::Metered final : public Communicator {
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
-  void attach(Backend& backend) override { inner_.attach(backend); }
+  std::shared_ptr<parallel::ThreadHub> hub() const override { return inner_.hub(); }
   Work all_reduce(const Tensor& x, ReduceOp op) override {
     return start([&] { return inner_.all_reduce(x, op); });
   }

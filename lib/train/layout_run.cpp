@@ -141,14 +141,14 @@ LayoutResult run_layout(const LayoutRun& run) {
   std::vector<int64_t> peaks(static_cast<size_t>(sizes.world));
   parallel::run_thread_ranks(
       sizes, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const auto backend = run.make_backend(static_cast<int>(topology.rank()));
-        comm.attach(*backend);
+        const parallel::RankDevice device = run.make_device(topology, comm);
+        Backend& backend = *device.backend;
         const model::Transformer transformer =
-            make_transformer(*backend, run.model, run.dtype, megatron, comm);
-        const Engine engine{*backend, transformer, topology, comm,
+            make_transformer(backend, run.model, run.dtype, megatron, device.comm);
+        const Engine engine{backend, transformer, topology, device.comm,
                             recompute_policy(megatron, run.model.layers)};
         LayoutResult mine = RankRun(run, engine).updates();
-        peaks[static_cast<size_t>(topology.rank())] = backend->peak_bytes();
+        peaks[static_cast<size_t>(topology.rank())] = backend.peak_bytes();
         if (topology.rank() == 0) result = std::move(mine);
       });
   result.peak_bytes = *std::max_element(peaks.begin(), peaks.end());

@@ -9,6 +9,7 @@
 
 #include "data/trajectory.h"
 #include "model/model_config.h"
+#include "parallel/rank_device.h"
 #include "tensor/backend.h"
 #include "train/engine.h"
 
@@ -33,7 +34,7 @@ struct LayoutRun {
   std::span<const data::Trajectory> batch;  // recorded; every update takes all of it
   int64_t updates = 1;                      // steps of ppo_epochs x mini-batches each
   DType dtype = DType::kFloat64;
-  std::function<std::unique_ptr<Backend>(int rank)> make_backend = {};
+  parallel::MakeDevice make_device = {};
   /// Fills the actor's, or the reference's, weights.
   std::function<void(Backend&, const model::ParameterBuffer&, bool reference)> load_weights = {};
   /// Changes the update's planner (tests: shuffled packing, faults); may be empty.

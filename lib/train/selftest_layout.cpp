@@ -91,7 +91,7 @@ Case make_case(const config::Node& tree, const SelftestOptions& options) {
   c.inputs = load_inputs(config, c.tree, {}, 1);  // plays back the first step alone
   // Weights, gradient and two moments; the rest is known once there are samples.
   expect_memory(4 * c.inputs.model.parameter_count() * size_of(c.dtype), options);
-  c.samples = selftest_samples(config, c.inputs, options.make_backend);
+  c.samples = selftest_samples(config, c.inputs, options.make_device);
   set_sizes(c, config);
   return c;
 }
@@ -167,7 +167,7 @@ LayoutResult run_case(const Case& c, const TrainConfig& config, const SelftestOp
                 .model = c.inputs.model,
                 .batch = c.samples.batch,
                 .dtype = c.dtype,
-                .make_backend = options.make_backend};
+                .make_device = options.make_device};
   run.load_weights = [&](Backend& backend, const model::ParameterBuffer& weights, bool reference) {
     const std::string warning = load_initial_weights(backend, config, c.inputs, weights);
     if (say && !reference && !warning.empty()) log::warning(warning);

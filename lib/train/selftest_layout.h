@@ -15,7 +15,7 @@
 namespace verlcpp::train {
 
 struct SelftestOptions {
-  MakeBackend make_backend;
+  parallel::MakeDevice make_device;
   int64_t memory_bytes = 0;  // of the machine, for all ranks together
 };
 

@@ -53,19 +53,20 @@ std::vector<data::Trajectory> first_groups(std::vector<data::Trajectory> step, i
 
 /// `config` has the small sizes and one rank.
 std::vector<data::Trajectory> generated(const TrainConfig& config, const Inputs& inputs,
-                                        const MakeBackend& make_backend) {
+                                        const parallel::MakeDevice& make_device) {
   std::vector<data::Trajectory> batch;
   const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
   const DType dtype = dtype_named(megatron.dtype).value();
   parallel::run_thread_ranks(
       {}, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const auto backend = make_backend(0);
+        const parallel::RankDevice device = make_device(topology, comm);
+        Backend& backend = *device.backend;
         const model::Transformer transformer =
-            make_transformer(*backend, inputs.model, dtype, megatron, comm);
+            make_transformer(backend, inputs.model, dtype, megatron, device.comm);
         const model::ParameterLayout layout(inputs.model, 1);
-        const model::ParameterBuffer weights(*backend, layout, dtype, MemoryTag::kWeights);
-        load_initial_weights(*backend, config, inputs, weights);
-        const Engine engine{*backend, transformer, topology, comm};
+        const model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
+        load_initial_weights(backend, config, inputs, weights);
+        const Engine engine{backend, transformer, topology, device.comm};
         batch = rollout_batch(engine, weights, config, inputs, 0).value();
         score_batch(config, inputs, 0, batch);
       });
@@ -117,7 +118,7 @@ bool vary_rewards(std::vector<data::Trajectory>& batch) {
 }
 
 SelftestSamples selftest_samples(const TrainConfig& config, const Inputs& inputs,
-                                 const MakeBackend& make_backend) {
+                                 const parallel::MakeDevice& make_device) {
   SelftestSamples s;
   s.prompts = std::min(config.data.train_batch_size, kPrompts);
   s.n = std::min(config.actor_rollout_ref.rollout.n, kResponses);
@@ -127,7 +128,7 @@ SelftestSamples selftest_samples(const TrainConfig& config, const Inputs& inputs
     s.about = "recorded in " + *config.actor_rollout_ref.rollout.replay_path;
     cut(s.batch, kRecordedTokens);
   } else {
-    s.batch = generated(small_rollout(config, s.prompts, s.n), inputs, make_backend);
+    s.batch = generated(small_rollout(config, s.prompts, s.n), inputs, make_device);
     s.about = "of a rollout of the initial weights";
     cut(s.batch, kGeneratedTokens);
   }

@@ -1,19 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "data/trajectory.h"
 #include "model/parameters.h"
-#include "tensor/backend.h"
+#include "parallel/rank_device.h"
 #include "train/inputs.h"
 
 namespace verlcpp::train {
-
-using MakeBackend = std::function<std::unique_ptr<Backend>(int rank)>;
 
 /// A few short samples of the user's own: whole groups, prompt-major.
 struct SelftestSamples {
@@ -28,7 +24,7 @@ struct SelftestSamples {
 /// What would leave nothing to compare is changed: responses of one length are cut to several, and
 /// rewards are drawn where every group has equal ones.
 SelftestSamples selftest_samples(const TrainConfig& config, const Inputs& inputs,
-                                 const MakeBackend& make_backend);
+                                 const parallel::MakeDevice& make_device);
 
 /// If all responses have one length L > 1, response i keeps its first L - L (i mod 4) / 4 tokens.
 /// True when something was cut.

@@ -11,7 +11,9 @@ namespace {
 
 train::LayoutResult on_gpu(const Layout& layout, DType dtype) {
   return updates_of(make_config(layout.overrides, {}), dtype, 1, layout.shuffle_packing,
-                    [](int) { return cuda::make_backend(0); });
+                    [](const auto& me, const auto& host) {
+                      return cuda::make_device(me, host, me.sizes().world);
+                    });
 }
 
 }  // namespace

@@ -104,14 +104,16 @@ std::vector<data::Trajectory> recorded() {
 }
 
 LayoutResult updates_of(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing,
-                        const std::function<std::unique_ptr<Backend>(int)>& make_backend) {
+                        const parallel::MakeDevice& make_device) {
   const auto batch = recorded();
   const model::ModelConfig model = tiny_model();
   LayoutRun run{
       .config = config, .model = model, .batch = batch, .updates = updates, .dtype = dtype};
-  run.make_backend = make_backend;
-  if (!make_backend) {
-    run.make_backend = [](int) { return std::make_unique<cpu::CpuBackend>(); };
+  run.make_device = make_device;
+  if (!make_device) {
+    run.make_device = [](const auto&, const auto& host) {
+      return parallel::host_device(std::make_unique<cpu::CpuBackend>(), host);
+    };
   }
   run.load_weights = [](Backend& backend, const model::ParameterBuffer& weights, bool reference) {
     initialize(backend, weights, reference ? 2 : 1);

@@ -37,9 +37,8 @@ train::TrainConfig make_config(const std::vector<std::string>& layout,
                                const std::vector<std::string>& more);
 
 /// Runs the case, as often as `updates` says; on CPU backends unless told otherwise.
-train::LayoutResult updates_of(
-    const train::TrainConfig& config, DType dtype, int updates, bool shuffle_packing,
-    const std::function<std::unique_ptr<Backend>(int rank)>& make_backend = {});
+train::LayoutResult updates_of(const train::TrainConfig& config, DType dtype, int updates,
+                               bool shuffle_packing, const parallel::MakeDevice& make_device = {});
 
 /// A planner that also shuffles the samples inside each group and reverses the micro-batches.
 train::Planner shuffled(train::Planner inner);

@@ -70,7 +70,9 @@ TrainConfig checked_config(const RandomCase& of, const std::vector<std::string>&
 LayoutResult update(const RandomCase& of, const TrainConfig& config,
                     std::function<Planner(Planner)> change_planner) {
   LayoutRun run{.config = config, .model = of.model, .batch = of.batch};
-  run.make_backend = [](int) { return std::make_unique<cpu::CpuBackend>(); };
+  run.make_device = [](const auto&, const auto& host) {
+    return parallel::host_device(std::make_unique<cpu::CpuBackend>(), host);
+  };
   run.load_weights = load;
   run.change_planner = std::move(change_planner);
   return run_layout(run);

@@ -1,0 +1,24 @@
+#include "cuda/event.h"
+
+#include "cuda/check.h"
+
+namespace verlcpp::cuda {
+
+Event::Event(cudaStream_t stream) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  event_ = {event, [](cudaEvent_t e) { cudaEventDestroy(e); }};
+  check(cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+void Event::before(cudaStream_t stream) const {
+  check(cudaStreamWaitEvent(stream, event_.get(), 0), "cudaStreamWaitEvent");
+}
+
+bool Event::reached() const {
+  const cudaError_t status = cudaEventQuery(event_.get());
+  if (status != cudaErrorNotReady) check(status, "the GPU's work");
+  return status == cudaSuccess;
+}
+
+}  // namespace verlcpp::cuda
