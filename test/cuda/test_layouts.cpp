@@ -1,4 +1,7 @@
-// The layout case with several ranks sharing one GPU, against one rank on the CPU.
+// The layout case on GPUs against one rank on the CPU: with several ranks sharing GPU 0, and over
+// NCCL as far as the GPUs of the machine go.
+
+#include <cuda_runtime_api.h>
 
 #include "cuda/runtime.h"
 #include "layout_case.h"
@@ -9,38 +12,53 @@ using namespace verlcpp::test;
 
 namespace {
 
-train::LayoutResult on_gpu(const Layout& layout, DType dtype) {
-  return updates_of(make_config(layout.overrides, {}), dtype, 1, layout.shuffle_packing,
-                    [](const auto& me, const auto& host) {
-                      return cuda::make_device(me, host, me.sizes().world);
-                    });
+train::LayoutResult on_gpus(const train::TrainConfig& config, const Layout& layout, DType dtype,
+                            int64_t ranks_per_gpu) {
+  return updates_of(
+      config, dtype, 1, layout.shuffle_packing,
+      [&](const auto& me, const auto& host) { return cuda::make_device(me, host, ranks_per_gpu); });
+}
+
+/// Every way to run every layout here: its name and its result.
+void for_each_run(DType dtype,
+                  const std::function<void(const std::string&, const train::LayoutResult&)>& see) {
+  int gpus = 0;
+  cudaGetDeviceCount(&gpus);
+  for (const Layout& layout : all_layouts()) {
+    const train::TrainConfig config = make_config(layout.overrides, {});
+    const int64_t world = config.world_size();
+    see(layout.name + ", one GPU", on_gpus(config, layout, dtype, world));
+    if (world > 1 && world <= gpus) see(layout.name + ", NCCL", on_gpus(config, layout, dtype, 1));
+  }
 }
 
 }  // namespace
 
-TEST_CASE("layouts on one GPU give the numbers of one CPU rank in float32") {
+TEST_CASE("layouts on GPUs give the numbers of one CPU rank in float32") {
   const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
-  for (const Layout& layout : all_layouts()) {
-    INFO(layout.name);
-    const train::LayoutDifference d = difference(on_gpu(layout, DType::kFloat32), want, 1e-6);
+  for_each_run(DType::kFloat32, [&](const std::string& name, const train::LayoutResult& got) {
+    INFO(name);
+    const train::LayoutDifference d = difference(got, want, 1e-6);
     CHECK(d.losses < 1e-5);
     CHECK(d.grad_norms < 1e-5);
     CHECK(d.gradients < 1e-5);
     CHECK(d.weights < 1e-5);
-  }
+  });
 }
 
 // The design's bound: 1.25 times what one rank in bfloat16 differs from float32. Of the first
 // mini-batch, since AdamW's first step makes a sign of every rounding.
-TEST_CASE("layouts on one GPU stay within bfloat16's own error") {
+TEST_CASE("layouts on GPUs stay within bfloat16's own error") {
   const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
   const auto first_gradient = [&](const train::LayoutResult& got) {
     return train::relative_difference(got.gradients.at(0), want.gradients.at(0), 1e-6);
   };
-  const double alone = first_gradient(on_gpu(static_cp(1, 1, {}), DType::kBFloat16));
+  const Layout one_rank = static_cp(1, 1, {});
+  const double alone =
+      first_gradient(on_gpus(make_config(one_rank.overrides, {}), one_rank, DType::kBFloat16, 1));
   CHECK(alone < 2e-2);
-  for (const Layout& layout : all_layouts()) {
-    INFO(layout.name << ", one rank " << alone);
-    CHECK(first_gradient(on_gpu(layout, DType::kBFloat16)) < 1.25 * alone);
-  }
+  for_each_run(DType::kBFloat16, [&](const std::string& name, const train::LayoutResult& got) {
+    INFO(name << ", one rank " << alone);
+    CHECK(first_gradient(got) < 1.25 * alone);
+  });
 }
