@@ -21,7 +21,7 @@ TEST_CASE("a library that is missing is named with what it is for and what to do
 
 TEST_CASE("the first library that is there serves; a function that it lacks is named") {
   const cuda::Library library("numbers", {"libverlcpp-none.so", "libm.so.6"});
-  CHECK(library.function<double(double)>("cbrt")(27.0) == 3.0);
+  CHECK(library.function<double(double)>("floor")(2.5) == 2.0);
   CHECK_THROWS_WITH(library.function<double(double)>("verlcpp_none"),
                     "libm.so.6 lacks verlcpp_none: another version than this build was made for");
 }
