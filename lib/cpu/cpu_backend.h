@@ -14,7 +14,7 @@ class MemoryPool;
 /// converts). Every op has run when its call returns; results are a function of the inputs alone.
 /// One object serves one rank's thread; its tensors may be read and freed on other threads.
 /// Index tensors (ids, rows, positions, labels, spans, counters) are int32.
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   /// Turns BLAS threads off for the whole process: ranks are threads already.
   explicit CpuBackend();
