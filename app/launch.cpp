@@ -12,11 +12,10 @@
 #include <optional>
 #include <string>
 
+#include "app/device.h"
 #include "app/failure.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "cpu/cpu_backend.h"
-#include "cuda/runtime.h"
 #include "parallel/thread_ranks.h"
 #include "train/checkpoint_lock.h"
 #include "train/recompute.h"
@@ -39,8 +38,7 @@ void expect_one_process() {
 }
 
 std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
-  if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
-  return cuda::make_backend(rank / static_cast<int>(config.trainer.ranks_per_gpu));
+  return make_backend(config.trainer.device, rank / static_cast<int>(config.trainer.ranks_per_gpu));
 }
 
 namespace {

@@ -10,4 +10,9 @@ std::unique_ptr<Backend> make_backend(int) {
       "runs");
 }
 
+bool usable(std::string* why) {
+  *why = "this verlcpp-train was built without CUDA";
+  return false;
+}
+
 }  // namespace verlcpp::cuda
