@@ -56,28 +56,25 @@ void CheckedBackend::attention_merge(const Tensor& o, const Tensor& lse, const T
         });
 }
 
-void CheckedBackend::attention_delta(const Tensor& delta, const Tensor& d_o, const Tensor& o) {
-  const double terms = kTerms * largest(d_o) * largest(o);
-  check("attention_delta", {reads(d_o), reads(o), writes("delta", delta).at_least(terms)},
-        [&](Backend& b, const Twin& twin) { b.attention_delta(twin(delta), twin(d_o), twin(o)); });
-}
-
 void CheckedBackend::attention_block_backward(AttentionMask mask, const AttentionSpans& spans,
                                               double scale, const Tensor& q, const Tensor& k,
-                                              const Tensor& v, const Tensor& lse,
-                                              const Tensor& delta, const Tensor& d_o,
-                                              const Tensor& d_q, const Tensor& d_k,
-                                              const Tensor& d_v) {
+                                              const Tensor& v, const Tensor& o, const Tensor& lse,
+                                              const Tensor& d_o, const Tensor& d_q,
+                                              const Tensor& d_k, const Tensor& d_v,
+                                              bool accumulate) {
   const double d_values = kTerms * largest(d_o), d_scores = d_values * largest(v) * scale;
+  const auto gradient = [&](const char* name, const Tensor& x, double terms) {
+    return (accumulate ? changes(name, x) : writes(name, x)).at_least(terms);
+  };
   check("attention_block_backward",
-        with_spans(spans, {reads(q), reads(k), reads(v), reads(lse), reads(delta), reads(d_o),
-                           changes("d_q", d_q).at_least(d_scores * largest(k)),
-                           changes("d_k", d_k).at_least(d_scores * largest(q)),
-                           changes("d_v", d_v).at_least(d_values)}),
+        with_spans(spans,
+                   {reads(q), reads(k), reads(v), reads(o), reads(lse), reads(d_o),
+                    gradient("d_q", d_q, d_scores * largest(k)),
+                    gradient("d_k", d_k, d_scores * largest(q)), gradient("d_v", d_v, d_values)}),
         [&](Backend& b, const Twin& twin) {
           b.attention_block_backward(mask, twin_of(spans, twin), scale, twin(q), twin(k), twin(v),
-                                     twin(lse), twin(delta), twin(d_o), twin(d_q), twin(d_k),
-                                     twin(d_v));
+                                     twin(o), twin(lse), twin(d_o), twin(d_q), twin(d_k), twin(d_v),
+                                     accumulate);
         });
 }
 
