@@ -12,11 +12,10 @@
 #include <optional>
 #include <string>
 
+#include "app/device.h"
 #include "app/failure.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "cpu/cpu_backend.h"
-#include "cuda/runtime.h"
 #include "parallel/thread_ranks.h"
 #include "train/checkpoint_lock.h"
 #include "train/recompute.h"
@@ -41,10 +40,7 @@ void expect_one_process() {
 parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host) {
-  if (config.trainer.device == "cpu") {
-    return parallel::host_device(std::make_unique<cpu::CpuBackend>(), host);
-  }
-  return cuda::make_device(topology, host, config.trainer.ranks_per_gpu);
+  return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu);
 }
 
 namespace {

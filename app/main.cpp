@@ -9,6 +9,7 @@
 
 #include "app/cli.h"
 #include "app/compare.h"
+#include "app/device.h"
 #include "app/failure.h"
 #include "app/launch.h"
 #include "app/selftest.h"
@@ -86,9 +87,11 @@ int selftest(const config::Node& tree) {
 }
 
 int run_job(const Options& options, config::Node& tree, Clock::time_point start) {
+  const std::string device = choose_device(tree, options.dry_run);
   const train::TrainConfig config = train::bind_train_config(tree);
   for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
   log::info(train::kChecksPassed);
+  if (!device.empty()) log::info(device);
   if (options.compare_dcp) return compare(options, tree);
   if (options.selftest_layout) return selftest(tree);
   for (const std::string& line : train::banner(config, tree)) log::info(line);

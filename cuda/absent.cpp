@@ -19,4 +19,9 @@ parallel::RankDevice make_device(const parallel::Topology&, const parallel::Rank
   refuse();
 }
 
+bool usable(std::string* why) {
+  *why = "this verlcpp-train was built without CUDA";
+  return false;
+}
+
 }  // namespace verlcpp::cuda

@@ -64,4 +64,26 @@ parallel::RankDevice make_device(const parallel::Topology& topology,
   return {std::move(backend), std::move(owned), comm};
 }
 
+bool usable(std::string* why) {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess) {
+    *why = cudaGetErrorString(status);
+    return false;
+  }
+  try {
+    const auto backend = make_backend(0);
+    const Tensor from = backend->allocate(DType::kFloat32, {1}, MemoryTag::kWorkspace);
+    backend->fill_zero(from);
+    // A conversion is a kernel: a GPU of another architecture than the build's refuses it.
+    backend->copy(backend->allocate(DType::kBFloat16, {1}, MemoryTag::kWorkspace), from);
+    backend->synchronize();
+  } catch (const DeviceError& error) {
+    *why = error.what();
+    return false;
+  }
+  *why = "this machine has " + std::to_string(devices) + (devices == 1 ? " GPU" : " GPUs");
+  return true;
+}
+
 }  // namespace verlcpp::cuda

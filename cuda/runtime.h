@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "parallel/rank_device.h"
 #include "tensor/backend.h"
@@ -19,5 +20,9 @@ std::unique_ptr<Backend> make_backend(int device);
 parallel::RankDevice make_device(const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
                                  std::optional<int64_t> ranks_per_gpu);
+
+/// Whether GPU 0 can be had, with what a backend needs, and runs a kernel of this build. `why`
+/// becomes the reason for either answer, in a few words. Never throws DeviceError.
+bool usable(std::string* why);
 
 }  // namespace verlcpp::cuda

@@ -12,22 +12,30 @@ namespace {
 constexpr int64_t kMaxThreadRanks = 256;
 constexpr const char* kValidAxis = "must be a positive integer of at most 1048576";
 
+/// What a device runs; auto, before it is resolved, may become either.
+std::vector<std::string> dtypes_of(const std::string& device) {
+  if (device == "cpu") return {"float32", "float64"};
+  if (device == "auto") return {"bfloat16", "float32", "float64"};
+  return {"bfloat16", "float32"};
+}
+
 void check_device_and_dtype(const TrainConfig& config, Findings& findings) {
   const std::string& device = config.trainer.device;
-  const bool known_device = device == "cpu" || device == "cuda";
-  findings.require(known_device, "trainer.device", "must be cpu or cuda");
-  const std::vector<std::string> wanted = device == "cuda"
-                                              ? std::vector<std::string>{"bfloat16", "float32"}
-                                              : std::vector<std::string>{"float32", "float64"};
+  const std::vector<std::string> devices{"cuda", "cpu", "auto", "check"};
+  const bool known_device = contains(devices, device);
+  findings.require(known_device, "trainer.device", "must be one of " + join(devices));
+  const std::vector<std::string> wanted = dtypes_of(device);
   for (const Role& role : roles(config)) {
     if (role.name == "ref" && !config.uses_reference()) continue;
     const std::string& dtype = role.megatron->dtype;
     if (!known_device || contains(wanted, dtype)) continue;
-    findings.add(
-        role.key + ".dtype",
-        "dtype " + dtype + " not supported" +
-            (dtype == "bfloat16" ? " with trainer.device=cpu (it needs trainer.device=cuda)" : "") +
-            "; must be one of " + join(wanted));
+    std::string why;
+    for (const char* other : {"cuda", "cpu"}) {
+      if (!contains(dtypes_of(other), dtype)) continue;
+      why = " by " + findings.about("trainer.device") + ", it needs trainer.device=" + other;
+    }
+    findings.add(role.key + ".dtype",
+                 "dtype " + dtype + " not supported" + why + "; must be one of " + join(wanted));
   }
 }
 

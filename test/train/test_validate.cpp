@@ -212,11 +212,15 @@ TEST_CASE("a sequence the pool cannot hold is refused with the longest response 
 TEST_CASE("layout, devices and dtypes") {
   check_table(
       valid_run(),
-      {{{"trainer.device=tpu"}, "trainer.device = ", "must be cpu or cuda"},
+      {{{"trainer.device=tpu"}, "trainer.device = ", "must be one of cuda, cpu, auto, check"},
        {{kMegatron + "dtype=bfloat16"},
         kMegatron + "dtype",
-        "dtype bfloat16 not supported with trainer.device=cpu (it needs trainer.device=cuda); must "
-        "be one of float32, float64"},
+        "dtype bfloat16 not supported by trainer.device = 'cpu' (override 1), it needs "
+        "trainer.device=cuda; must be one of float32, float64"},
+       {{"trainer.device=check", kMegatron + "dtype=float64"},
+        kMegatron + "dtype",
+        "dtype float64 not supported by trainer.device = 'check' (override 20), it needs "
+        "trainer.device=cpu; must be one of bfloat16, float32"},
        {{kMegatron + "dtype=int8"},
         kMegatron + "dtype",
         "dtype int8 not supported; must be one of"},

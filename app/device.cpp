@@ -1,0 +1,45 @@
+#include "app/device.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "cpu/cpu_backend.h"
+#include "cuda/runtime.h"
+#include "tensor/checked_backend.h"
+
+namespace verlcpp::app {
+
+std::string choose_device(config::Node& resolved_tree, bool dry_run) {
+  config::Node* node = resolved_tree.find("trainer.device");
+  const std::string* asked = node == nullptr ? nullptr : node->get_if<std::string>();
+  if (asked == nullptr) return "";
+  if (*asked == "check") {
+    return "device: trainer.device=check runs every op on the GPU and on the CPU and compares the "
+           "two; this is slow, for small models";
+  }
+  if (*asked != "auto") return "";
+  if (dry_run) {
+    return "device: trainer.device=auto would try cuda, then cpu; a dry run touches neither";
+  }
+  std::string why;
+  const bool cuda = cuda::usable(&why);
+  const std::string origin = node->origin().text + ", auto: " + why;
+  *node = config::Node(std::string(cuda ? "cuda" : "cpu"), config::Origin{origin});
+  return "device: trainer.device=auto chose " + std::string(cuda ? "cuda" : "cpu") + ": " + why;
+}
+
+parallel::RankDevice make_device(const std::string& device, const parallel::Topology& topology,
+                                 const parallel::RankCommunicators& host,
+                                 std::optional<int64_t> ranks_per_gpu) {
+  if (device == "cpu") return parallel::host_device(std::make_unique<cpu::CpuBackend>(), host);
+  expects(device == "cuda" || device == "check", "trainer.device is chosen and validated");
+  parallel::RankDevice made = cuda::make_device(topology, host, ranks_per_gpu);
+  if (device == "check") {
+    made.backend = std::make_unique<CheckedBackend>(std::move(made.backend),
+                                                    std::make_unique<cpu::CpuBackend>());
+  }
+  return made;
+}
+
+}  // namespace verlcpp::app
