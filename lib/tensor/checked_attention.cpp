@@ -107,17 +107,19 @@ void CheckedBackend::token_log_prob(const Tensor& log_prob, const Tensor& entrop
         });
 }
 
-void CheckedBackend::token_log_prob_backward(const Tensor& logits, const Tensor& labels,
-                                             const Tensor& temperature, const Tensor& entropy,
-                                             const Tensor& lse, const Tensor& d_log_prob,
-                                             const Tensor& d_entropy, int64_t first) {
+void CheckedBackend::token_log_prob_backward(const Tensor& d_logits, const Tensor& logits,
+                                             const Tensor& labels, const Tensor& temperature,
+                                             const Tensor& entropy, const Tensor& lse,
+                                             const Tensor& d_log_prob, const Tensor& d_entropy,
+                                             int64_t first) {
   const double terms = (largest(d_log_prob) + largest(d_entropy)) / smallest_positive(temperature);
   check("token_log_prob_backward",
-        {reads(labels), reads(temperature), reads(entropy), reads(lse), reads(d_log_prob),
-         reads(d_entropy), changes("logits", logits).at_least(terms)},
+        {reads(logits), reads(labels), reads(temperature), reads(entropy), reads(lse),
+         reads(d_log_prob), reads(d_entropy), writes("d_logits", d_logits).at_least(terms)},
         [&](Backend& b, const Twin& twin) {
-          b.token_log_prob_backward(twin(logits), twin(labels), twin(temperature), twin(entropy),
-                                    twin(lse), twin(d_log_prob), twin(d_entropy), first);
+          b.token_log_prob_backward(twin(d_logits), twin(logits), twin(labels), twin(temperature),
+                                    twin(entropy), twin(lse), twin(d_log_prob), twin(d_entropy),
+                                    first);
         });
 }
 

@@ -143,8 +143,8 @@ LayoutResult run_layout(const LayoutRun& run) {
       sizes, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const parallel::RankDevice device = run.make_device(topology, comm);
         Backend& backend = *device.backend;
-        const model::Transformer transformer =
-            make_transformer(backend, run.model, run.dtype, megatron, device.comm);
+        const model::Transformer transformer = make_transformer(
+            backend, run.model, run.dtype, run.config.actor_rollout_ref, device.comm);
         const Engine engine{backend, transformer, topology, device.comm,
                             recompute_policy(megatron, run.model.layers)};
         LayoutResult mine = RankRun(run, engine).updates();

@@ -62,7 +62,7 @@ std::vector<data::Trajectory> generated(const TrainConfig& config, const Inputs&
         const parallel::RankDevice device = make_device(topology, comm);
         Backend& backend = *device.backend;
         const model::Transformer transformer =
-            make_transformer(backend, inputs.model, dtype, megatron, device.comm);
+            make_transformer(backend, inputs.model, dtype, config.actor_rollout_ref, device.comm);
         const model::ParameterLayout layout(inputs.model, 1);
         const model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
         load_initial_weights(backend, config, inputs, weights);

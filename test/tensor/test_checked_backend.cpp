@@ -217,12 +217,14 @@ TEST_CASE("training under the check gives the bare numbers, bit for bit") {
        {static_cp(1, 1, {}), with_tp(dynamic_cp(2, 1, kLongest / 2), 2, true)}) {
     INFO(layout.name);
     const auto config = make_config(layout.overrides, {});
-    const auto on = [&](std::function<std::unique_ptr<Backend>(int)> make) {
+    const auto on = [&](const parallel::MakeDevice& make) {
       return updates_of(config, DType::kFloat32, 2, layout.shuffle_packing, make);
     };
     const train::LayoutResult bare = on({});
     for (const DType reference : {DType::kFloat32, DType::kFloat64}) {
-      const train::LayoutResult checked = on([&](int) { return sound(reference); });
+      const train::LayoutResult checked = on([&](const auto&, const auto& host) {
+        return parallel::host_device(sound(reference), host);
+      });
       CHECK(checked.losses == bare.losses);
       CHECK(checked.grad_norms == bare.grad_norms);
       CHECK(checked.gradients == bare.gradients);
@@ -232,10 +234,12 @@ TEST_CASE("training under the check gives the bare numbers, bit for bit") {
 }
 
 TEST_CASE("a training run stops at the first op that diverges") {
-  const auto make = [](int) -> std::unique_ptr<Backend> {
-    return std::make_unique<CheckedBackend>(
-        std::make_unique<FaultyBackend>("rms_norm_backward d_w", add_to(1, 1)),
-        std::make_unique<cpu::CpuBackend>());
+  const auto make = [](const auto&, const auto& host) {
+    return parallel::host_device(
+        std::make_unique<CheckedBackend>(
+            std::make_unique<FaultyBackend>("rms_norm_backward d_w", add_to(1, 1)),
+            std::make_unique<cpu::CpuBackend>()),
+        host);
   };
   CHECK_THAT(
       divergence_of([&] { updates_of(make_config({}, {}), DType::kFloat32, 1, false, make); }),
