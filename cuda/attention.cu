@@ -52,6 +52,11 @@ __device__ inline float dot(const float* a, const T* b, int head_dim, int lane) 
   return warp_sum(sum);
 }
 
+template <class G>
+__device__ inline void add_to(G* x, float value) {
+  *x = from_float<G>(to_float(*x) + value);
+}
+
 template <class T, class O>
 __global__ void forward_kernel(AttentionArgs a, const T* q, const T* k, const T* v, O* o,
                                float* lse) {
@@ -90,10 +95,10 @@ __global__ void forward_kernel(AttentionArgs a, const T* q, const T* k, const T*
   if (lane == 0) lse[row] = max + logf(total);
 }
 
-/// d_q of one (row, head).
-template <class T>
+/// d_q of one (row, head), added.
+template <class T, class G>
 __global__ void backward_q_kernel(AttentionArgs a, const T* q, const T* k, const T* v,
-                                  const float* lse, const float* delta, const T* d_o, float* d_q) {
+                                  const float* lse, const float* delta, const T* d_o, G* d_q) {
   const int document = blockIdx.y, head = blockIdx.z, lane = threadIdx.x;
   const int i = blockIdx.x * kWarps + threadIdx.y, q_length = a.q_length[document];
   if (i >= q_length) return;
@@ -120,16 +125,16 @@ __global__ void backward_q_kernel(AttentionArgs a, const T* q, const T* k, const
 #pragma unroll
   for (int x = 0; x < kMostPerLane; ++x) {
     const int d = lane + 32 * x;
-    if (d < head_dim) d_q[row * head_dim + d] += sum[x];
+    if (d < head_dim) add_to(d_q + row * head_dim + d, sum[x]);
   }
 }
 
 /// d_k and d_v of one (kv row, kv head), over the query heads that share it and the rows that see
-/// it.
-template <class T>
+/// it, added.
+template <class T, class G>
 __global__ void backward_kv_kernel(AttentionArgs a, const T* q, const T* k, const T* v,
-                                   const float* lse, const float* delta, const T* d_o, float* d_k,
-                                   float* d_v) {
+                                   const float* lse, const float* delta, const T* d_o, G* d_k,
+                                   G* d_v) {
   const int document = blockIdx.y, kv_head = blockIdx.z, lane = threadIdx.x;
   const int j = blockIdx.x * kWarps + threadIdx.y, kv_length = a.kv_length[document];
   if (j >= kv_length) return;
@@ -161,8 +166,8 @@ __global__ void backward_kv_kernel(AttentionArgs a, const T* q, const T* k, cons
   for (int x = 0; x < kMostPerLane; ++x) {
     const int d = lane + 32 * x;
     if (d >= head_dim) continue;
-    d_k[row * head_dim + d] += k_sum[x];
-    d_v[row * head_dim + d] += v_sum[x];
+    add_to(d_k + row * head_dim + d, k_sum[x]);
+    add_to(d_v + row * head_dim + d, v_sum[x]);
   }
 }
 
@@ -225,16 +230,24 @@ void attention_block(cudaStream_t stream, DType dtype, const AttentionArgs& args
 }
 
 void attention_block_backward(cudaStream_t stream, DType dtype, const AttentionArgs& args,
-                              const float* lse, const float* delta, const void* d_o, float* d_q,
-                              float* d_k, float* d_v) {
+                              const void* o, const float* lse, const void* d_o, float* delta,
+                              DType grad_dtype, void* d_q, void* d_k, void* d_v) {
+  expects(args.head_dim <= 32 * kMostPerLane, "attention: head dims up to 256");
   if (args.documents == 0 || args.max_q_length == 0 || args.max_kv_length == 0) return;
+  const int64_t rows = args.q_rows * args.heads;
+  const dim3 block(32, kWarps);
   dispatch(dtype, [&]<class T>() {
     const auto *q = static_cast<const T*>(args.q), *k = static_cast<const T*>(args.k);
     const auto *v = static_cast<const T*>(args.v), *d = static_cast<const T*>(d_o);
-    backward_q_kernel<<<grid_of(args.max_q_length, args.documents, args.heads), dim3(32, kWarps), 0,
-                        stream>>>(args, q, k, v, lse, delta, d, d_q);
-    backward_kv_kernel<<<grid_of(args.max_kv_length, args.documents, args.kv_heads),
-                         dim3(32, kWarps), 0, stream>>>(args, q, k, v, lse, delta, d, d_k, d_v);
+    delta_kernel<<<grid_for(rows, kWarps), block, 0, stream>>>(rows, args.head_dim, delta, d,
+                                                               static_cast<const T*>(o));
+    dispatch(grad_dtype, [&]<class G>() {
+      backward_q_kernel<<<grid_of(args.max_q_length, args.documents, args.heads), block, 0,
+                          stream>>>(args, q, k, v, lse, delta, d, static_cast<G*>(d_q));
+      backward_kv_kernel<<<grid_of(args.max_kv_length, args.documents, args.kv_heads), block, 0,
+                           stream>>>(args, q, k, v, lse, delta, d, static_cast<G*>(d_k),
+                                     static_cast<G*>(d_v));
+    });
   });
   check_launch("attention_block_backward");
 }
@@ -245,16 +258,6 @@ void attention_merge(cudaStream_t stream, int64_t rows, int64_t head_dim, float*
   merge_kernel<<<grid_for(rows, kWarps), dim3(32, kWarps), 0, stream>>>(rows, head_dim, o, lse,
                                                                         o_part, lse_part);
   check_launch("attention_merge");
-}
-
-void attention_delta(cudaStream_t stream, DType dtype, int64_t rows, int64_t head_dim, float* delta,
-                     const void* d_o, const void* o) {
-  if (rows == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    delta_kernel<<<grid_for(rows, kWarps), dim3(32, kWarps), 0, stream>>>(
-        rows, head_dim, delta, static_cast<const T*>(d_o), static_cast<const T*>(o));
-  });
-  check_launch("attention_delta");
 }
 
 }  // namespace verlcpp::cuda

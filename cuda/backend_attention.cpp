@@ -97,27 +97,27 @@ void CudaBackend::attention_merge(const Tensor& o, const Tensor& lse, const Tens
                         o_part.as<float>(), lse_part.as<float>());
 }
 
-void CudaBackend::attention_delta(const Tensor& delta, const Tensor& d_o, const Tensor& o) {
-  expect_rank(o, "o", 3);
-  expect_like(d_o, "d_o", o);
-  expect_tensor(delta, "delta", DType::kFloat32, {o.dim(0), o.dim(1)});
-  cuda::attention_delta(stream_, o.dtype(), delta.numel(), o.dim(2), delta.as<float>(), d_o.data(),
-                        o.data());
-}
-
 void CudaBackend::attention_block_backward(AttentionMask mask, const AttentionSpans& spans,
                                            double scale, const Tensor& q, const Tensor& k,
-                                           const Tensor& v, const Tensor& lse, const Tensor& delta,
+                                           const Tensor& v, const Tensor& o, const Tensor& lse,
                                            const Tensor& d_o, const Tensor& d_q, const Tensor& d_k,
-                                           const Tensor& d_v) {
+                                           const Tensor& d_v, bool accumulate) {
   const AttentionArgs args = attention_args(mask, spans, scale, q, k, v);
+  expect_like(o, "o", q);
   expect_tensor(lse, "lse", DType::kFloat32, {q.dim(0), q.dim(1)});
-  expect_like(delta, "delta", lse);
   expect_like(d_o, "d_o", q);
-  expects(d_q.shape() == q.shape() && d_k.shape() == k.shape() && d_v.shape() == k.shape(),
-          "attention: gradients have the shapes of q, k and v");
-  cuda::attention_block_backward(stream_, q.dtype(), args, lse.as<float>(), delta.as<float>(),
-                                 d_o.data(), d_q.as<float>(), d_k.as<float>(), d_v.as<float>());
+  const DType dtype = d_q.dtype();
+  expects(dtype == DType::kFloat32 || (!accumulate && dtype == q.dtype()),
+          "attention: gradients are of float32, or of q's dtype where they do not accumulate");
+  expect_tensor(d_q, "d_q", dtype, {q.dim(0), q.dim(1), q.dim(2)});
+  expect_tensor(d_k, "d_k", dtype, {k.dim(0), k.dim(1), k.dim(2)});
+  expect_like(d_v, "d_v", d_k);
+  if (!accumulate) {
+    for (const Tensor& x : {d_q, d_k, d_v}) fill_zero(x);
+  }
+  const Tensor delta = allocate(DType::kFloat32, lse.shape(), MemoryTag::kWorkspace);
+  cuda::attention_block_backward(stream_, q.dtype(), args, o.data(), lse.as<float>(), d_o.data(),
+                                 delta.as<float>(), dtype, d_q.data(), d_k.data(), d_v.data());
 }
 
 void CudaBackend::logit_stats(const Tensor& stats, const Tensor& logits, const Tensor& labels,

@@ -74,13 +74,13 @@ struct AttentionArgs {
 };
 void attention_block(cudaStream_t stream, DType dtype, const AttentionArgs& args, void* o,
                      DType o_dtype, float* lse);
+/// `delta` (a float for each row and head) is scratch. d_q, d_k, d_v are of `grad_dtype` and added
+/// to.
 void attention_block_backward(cudaStream_t stream, DType dtype, const AttentionArgs& args,
-                              const float* lse, const float* delta, const void* d_o, float* d_q,
-                              float* d_k, float* d_v);
+                              const void* o, const float* lse, const void* d_o, float* delta,
+                              DType grad_dtype, void* d_q, void* d_k, void* d_v);
 void attention_merge(cudaStream_t stream, int64_t rows, int64_t head_dim, float* o, float* lse,
                      const float* o_part, const float* lse_part);
-void attention_delta(cudaStream_t stream, DType dtype, int64_t rows, int64_t head_dim, float* delta,
-                     const void* d_o, const void* o);
 
 // --- log_prob.cu
 void logit_stats(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t first,

@@ -84,19 +84,9 @@ void attention_merge(int64_t rows, int64_t head_dim, T* o, T* lse, const T* o_pa
   }
 }
 
-template <class T>
-void attention_delta(int64_t rows, int64_t head_dim, T* delta, const T* d_o, const T* o) {
-  for (int64_t r = 0; r < rows; ++r, o += head_dim, d_o += head_dim) {
-    delta[r] = static_cast<T>(
-        sum_of(head_dim, [&](int64_t i) { return static_cast<double>(d_o[i]) * o[i]; }));
-  }
-}
-
 template void attention_block(const AttentionInput<float>&, float*, float*);
 template void attention_block(const AttentionInput<double>&, double*, double*);
 template void attention_merge(int64_t, int64_t, float*, float*, const float*, const float*);
 template void attention_merge(int64_t, int64_t, double*, double*, const double*, const double*);
-template void attention_delta(int64_t, int64_t, float*, const float*, const float*);
-template void attention_delta(int64_t, int64_t, double*, const double*, const double*);
 
 }  // namespace verlcpp::cpu

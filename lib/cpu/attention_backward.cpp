@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpu/kernels.h"
+#include "cpu/reduce.h"
 
 namespace verlcpp::cpu {
 namespace {
@@ -28,6 +29,19 @@ void probabilities(const AttentionInput<T>& in, const Tile& tile, const T* lse, 
     for (int64_t j = 0; j < visible; ++j) p[j] = std::exp(p[j] - row_lse);
     std::fill(p + visible, p + tile.width, T{0});
   }
+}
+
+/// delta[r] = d_o . o of each (row, head).
+template <class T>
+std::vector<T> deltas(int64_t rows, int64_t head_dim, const T* d_o, const T* o) {
+  std::vector<T> delta(static_cast<size_t>(rows));
+  for (T& sum : delta) {
+    sum = static_cast<T>(
+        sum_of(head_dim, [&](int64_t i) { return static_cast<double>(d_o[i]) * o[i]; }));
+    o += head_dim;
+    d_o += head_dim;
+  }
+  return delta;
 }
 
 // FlashAttention-2 (Dao 2023), algorithm 2, on one tile:
@@ -60,9 +74,10 @@ void tile_backward(const AttentionInput<T>& in, const Tile& tile, const T* lse, 
 }  // namespace
 
 template <class T>
-void attention_block_backward(const AttentionInput<T>& in, const T* lse, const T* delta,
-                              const T* d_o, T* d_q, T* d_k, T* d_v) {
+void attention_block_backward(const AttentionInput<T>& in, const T* o, const T* lse, const T* d_o,
+                              T* d_q, T* d_k, T* d_v) {
   const int64_t H = in.head_dim, group = in.heads / std::max(in.kv_heads, int64_t{1});
+  const std::vector<T> delta = deltas(in.q_rows * in.heads, H, d_o, o);
   std::vector<T> p, d_s;
   for (int64_t s = 0; s < in.documents; ++s) {
     const int64_t q_length = in.q_length[s], kv_length = in.kv_length[s];
@@ -83,7 +98,7 @@ void attention_block_backward(const AttentionInput<T>& in, const T* lse, const T
                         .q_length = q_length,
                         .kv_length = kv_length,
                         .head = n};
-        tile_backward(in, tile, lse, delta, d_o, d_q, d_k, d_v, p.data(), d_s.data());
+        tile_backward(in, tile, lse, delta.data(), d_o, d_q, d_k, d_v, p.data(), d_s.data());
       }
     }
   }

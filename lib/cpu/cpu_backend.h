@@ -63,12 +63,11 @@ class CpuBackend final : public Backend {
                        const Tensor& o_TNH, const Tensor& lse_TN) override;
   void attention_merge(const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& o_part_TNH,
                        const Tensor& lse_part_TN) override;
-  void attention_delta(const Tensor& delta_TN, const Tensor& d_o_TNH, const Tensor& o_TNH) override;
   void attention_block_backward(AttentionMask mask, const AttentionSpans& spans, double scale,
                                 const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
-                                const Tensor& lse_TN, const Tensor& delta_TN, const Tensor& d_o_TNH,
-                                const Tensor& d_q_TNH, const Tensor& d_k_TKH,
-                                const Tensor& d_v_TKH) override;
+                                const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& d_o_TNH,
+                                const Tensor& d_q_TNH, const Tensor& d_k_TKH, const Tensor& d_v_TKH,
+                                bool accumulate) override;
 
   void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,
                    const Tensor& temperature_R, int64_t first) override;

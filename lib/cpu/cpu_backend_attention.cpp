@@ -118,31 +118,24 @@ void CpuBackend::attention_merge(const Tensor& o, const Tensor& lse, const Tenso
   });
 }
 
-void CpuBackend::attention_delta(const Tensor& delta, const Tensor& d_o, const Tensor& o) {
-  expect_rank(o, "o", 3);
-  expect_like(d_o, "d_o", o);
-  expect_tensor(delta, "delta", o.dtype(), {o.dim(0), o.dim(1)});
-  dispatch(o.dtype(), [&]<class T>() {
-    cpu::attention_delta(delta.numel(), o.dim(2), delta.as<T>(), d_o.as<T>(), o.as<T>());
-  });
-}
-
 void CpuBackend::attention_block_backward(AttentionMask mask, const AttentionSpans& spans,
                                           double scale, const Tensor& q, const Tensor& k,
-                                          const Tensor& v, const Tensor& lse, const Tensor& delta,
+                                          const Tensor& v, const Tensor& o, const Tensor& lse,
                                           const Tensor& d_o, const Tensor& d_q, const Tensor& d_k,
-                                          const Tensor& d_v) {
+                                          const Tensor& d_v, bool accumulate) {
   check_attention(spans, q, k, v);
+  expect_like(o, "o", q);
   expect_tensor(lse, "lse", q.dtype(), {q.dim(0), q.dim(1)});
-  expect_like(delta, "delta", lse);
   expect_like(d_o, "d_o", q);
   expect_like(d_q, "d_q", q);
   expect_like(d_k, "d_k", k);
   expect_like(d_v, "d_v", v);
+  if (!accumulate) {
+    for (const Tensor& x : {d_q, d_k, d_v}) fill_zero(x);
+  }
   dispatch(q.dtype(), [&]<class T>() {
-    cpu::attention_block_backward(attention_input<T>(mask, spans, scale, q, k, v), lse.as<T>(),
-                                  delta.as<T>(), d_o.as<T>(), d_q.as<T>(), d_k.as<T>(),
-                                  d_v.as<T>());
+    cpu::attention_block_backward(attention_input<T>(mask, spans, scale, q, k, v), o.as<T>(),
+                                  lse.as<T>(), d_o.as<T>(), d_q.as<T>(), d_k.as<T>(), d_v.as<T>());
   });
 }
 

@@ -85,15 +85,14 @@ inline constexpr int64_t kAttentionTile = 64;
 int64_t visible_rows(AttentionMask mask, int64_t i, int64_t q_length, int64_t kv_length);
 template <class T>
 void attention_block(const AttentionInput<T>& in, T* o, T* lse);
+/// d_q, d_k, d_v are added to.
 template <class T>
-void attention_block_backward(const AttentionInput<T>& in, const T* lse, const T* delta,
-                              const T* d_o, T* d_q, T* d_k, T* d_v);
+void attention_block_backward(const AttentionInput<T>& in, const T* o, const T* lse, const T* d_o,
+                              T* d_q, T* d_k, T* d_v);
 /// `rows` counts (token, head) pairs.
 template <class T>
 void attention_merge(int64_t rows, int64_t head_dim, T* o, T* lse, const T* o_part,
                      const T* lse_part);
-template <class T>
-void attention_delta(int64_t rows, int64_t head_dim, T* delta, const T* d_o, const T* o);
 
 // --- log_prob.cpp
 template <class T>

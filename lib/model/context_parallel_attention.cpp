@@ -172,8 +172,12 @@ void ContextParallelAttention::backward(const AttentionPlan& plan, double scale,
                                         const Tensor& d_v_TKH) const {
   if (plan.rows == 0) return;
   const size_t cp = plan.steps.size();
-  const Tensor delta = backend_.allocate(lse_TN.dtype(), lse_TN.shape(), MemoryTag::kWorkspace);
-  backend_.attention_delta(delta, d_o_TNH, o_TNH);
+  const RingStep& local = plan.steps[0];
+  if (cp == 1) {
+    backend_.attention_block_backward(local.mask, local.spans, scale, q_TNH, k_TKH, v_TKH, o_TNH,
+                                      lse_TN, d_o_TNH, d_q_TNH, d_k_TKH, d_v_TKH, false);
+    return;
+  }
   const Tensor d_q = accumulator(backend_, d_q_TNH);
   const Tensor d_k = accumulator(backend_, d_k_TKH);
   const Tensor d_v = accumulator(backend_, d_v_TKH);
@@ -181,9 +185,9 @@ void ContextParallelAttention::backward(const AttentionPlan& plan, double scale,
 
   // K and V travel again rather than being kept: a peer's rows for every layer would cost cp times
   // the memory of our own.
-  PeerKv next = cp > 1 ? trade_kv(plan.steps[1], k_TKH, v_TKH) : PeerKv{};
-  backend_.attention_block_backward(plan.steps[0].mask, plan.steps[0].spans, scale, q_TNH, k_TKH,
-                                    v_TKH, lse_TN, delta, d_o_TNH, d_q, d_k, d_v);
+  PeerKv next = trade_kv(plan.steps[1], k_TKH, v_TKH);
+  backend_.attention_block_backward(local.mask, local.spans, scale, q_TNH, k_TKH, v_TKH, o_TNH,
+                                    lse_TN, d_o_TNH, d_q, d_k, d_v, true);
   PeerKv returning;
   // Gradients of our own K and V arrive, and are added, in step order: a fixed order of the sum.
   const auto add_returned = [&] {
@@ -202,12 +206,12 @@ void ContextParallelAttention::backward(const AttentionPlan& plan, double scale,
     backend_.fill_zero(d_v_part);
     if (has_work(step)) {
       backend_.attention_block_backward(step.mask, step.spans, scale, q_TNH, peer.k_TKH, peer.v_TKH,
-                                        lse_TN, delta, d_o_TNH, d_q, d_k_part, d_v_part);
+                                        o_TNH, lse_TN, d_o_TNH, d_q, d_k_part, d_v_part, true);
     }
     if (i > 1) add_returned();
     returning = return_kv(step, d_k_part, d_v_part);
   }
-  if (cp > 1) add_returned();
+  add_returned();
   store(backend_, d_q_TNH, d_q);
   store(backend_, d_k_TKH, d_k);
   store(backend_, d_v_TKH, d_v);

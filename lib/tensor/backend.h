@@ -26,7 +26,7 @@ enum class AttentionMask { kNone, kCausal, kBottomRight };
 
 /// Row ranges of one attention call, one entry a document: q rows [q_offset, q_offset + q_length)
 /// attend to kv rows [kv_offset, kv_offset + kv_length). int32 on the device. The q ranges of one
-/// call do not overlap.
+/// call do not overlap, nor do its kv ranges.
 struct AttentionSpans {
   Tensor q_offset_S, q_length_S, kv_offset_S, kv_length_S;
   int64_t max_q_length = 0;  // host copies of the maxima, for launch sizes
@@ -131,17 +131,15 @@ class Backend {
   /// lse' = logaddexp(lse, lse_part), o' = o exp(lse - lse') + o_part exp(lse_part - lse').
   virtual void attention_merge(const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& o_part_TNH,
                                const Tensor& lse_part_TN) = 0;
-  /// delta_TN = sum over H of d_o * o, with the merged (global) o.
-  virtual void attention_delta(const Tensor& delta_TN, const Tensor& d_o_TNH,
-                               const Tensor& o_TNH) = 0;
-  /// Backward of one block given the *global* lse and delta of its q rows. d_q, d_k, d_v
-  /// accumulate.
+  /// Backward of one block given the *global* o (merged over all blocks) and lse of its q rows.
+  /// With `accumulate` d_q, d_k, d_v are += and of the dtype of statistics; without, every row is
+  /// overwritten (0 where no span reaches) and they are of that dtype or of q's.
   virtual void attention_block_backward(AttentionMask mask, const AttentionSpans& spans,
                                         double scale, const Tensor& q_TNH, const Tensor& k_TKH,
-                                        const Tensor& v_TKH, const Tensor& lse_TN,
-                                        const Tensor& delta_TN, const Tensor& d_o_TNH,
+                                        const Tensor& v_TKH, const Tensor& o_TNH,
+                                        const Tensor& lse_TN, const Tensor& d_o_TNH,
                                         const Tensor& d_q_TNH, const Tensor& d_k_TKH,
-                                        const Tensor& d_v_TKH) = 0;
+                                        const Tensor& d_v_TKH, bool accumulate) = 0;
 
   // --- head -------------------------------------------------------------------------------------
   // The columns of logits_RV are tokens [first, first + V) of the vocabulary: all of it, or this

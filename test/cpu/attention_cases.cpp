@@ -31,17 +31,7 @@ std::vector<AttentionCase> attention_table() {
        {3, 5, 4},
        {2, 0, 7},
        {4, 0, 1}},
-      {"none, two documents on the same kv rows",
-       kNone,
-       5,
-       5,
-       2,
-       1,
-       2,
-       {0, 2},
-       {2, 3},
-       {1, 1},
-       {4, 4}},
+      {"none, kv ranges in another order", kNone, 5, 9, 2, 1, 2, {0, 2}, {2, 3}, {5, 1}, {3, 4}},
       {"bottom right, decode beside prefill",
        kBottomRight,
        5,
@@ -65,10 +55,12 @@ std::vector<AttentionCase> attention_table() {
 std::vector<OpCase> attention_cases() {
   using Tensors = std::vector<Tensor>;
   std::vector<OpCase> cases;
-  for (const AttentionCase& a : attention_table()) {
+  const auto add_case = [&](const AttentionCase& a, bool accumulate) {
     cases.push_back(
-        {.name = "attention_block, " + a.name,
-         .inputs = {{a.q_shape(), true}, {a.kv_shape(), true}, {a.kv_shape(), true}},
+        {.name = std::string("attention_block, ") + (accumulate ? "" : "overwriting, ") + a.name,
+         .inputs = {{a.q_shape(), accumulate},
+                    {a.kv_shape(), accumulate},
+                    {a.kv_shape(), accumulate}},
          .forward =
              [a](const OpRun& run, const Tensors& in) {
                Tensor o = run.poisoned(a.q_shape()), lse = run.wide().poisoned(a.lse_shape());
@@ -78,16 +70,22 @@ std::vector<OpCase> attention_cases() {
                return OpResult{{o}, {lse}};
              },
          .backward =
-             [a](const OpRun& run, const Tensors& in, const OpResult& result, const Tensors& d) {
-               Tensor delta = run.wide().poisoned(a.lse_shape());
-               run.backend.attention_delta(delta, d[0], result.outputs[0]);
+             [a, accumulate](const OpRun& run, const Tensors& in, const OpResult& result,
+                             const Tensors& d) {
                Tensors grads;
-               for (const Tensor& x : in) grads.push_back(run.wide().grad_start(x.shape()));
+               for (const Tensor& x : in) {
+                 grads.push_back(accumulate ? run.wide().grad_start(x.shape())
+                                            : run.poisoned(x.shape()));
+               }
                run.backend.attention_block_backward(
                    a.mask, run.spans(a.q_offset, a.q_length, a.kv_offset, a.kv_length), a.scale(),
-                   in[0], in[1], in[2], result.saved[0], delta, d[0], grads[0], grads[1], grads[2]);
+                   in[0], in[1], in[2], result.outputs[0], result.saved[0], d[0], grads[0],
+                   grads[1], grads[2], accumulate);
                return grads;
              }});
+  };
+  for (const AttentionCase& a : attention_table()) {
+    for (const bool accumulate : {true, false}) add_case(a, accumulate);
   }
   return cases;
 }

@@ -133,18 +133,16 @@ TEST_CASE("attention over two kv blocks and a merge is attention over both, forw
   check_close(download(backend, o2), download(backend, o), 1e-12);
   check_close(download(backend, lse2), download(backend, lse), 1e-12);
 
-  Tensor delta = run.poisoned(whole.lse_shape());
-  backend.attention_delta(delta, d_o, o);
   std::vector<Tensor> once, twice;
   for (const Tensor& x : {q, k, v}) {
-    once.push_back(run.filled(0, x.shape()));
+    once.push_back(run.poisoned(x.shape()));
     twice.push_back(run.filled(0, x.shape()));
   }
-  backend.attention_block_backward(kNone, spans_all, whole.scale(), q, k, v, lse, delta, d_o,
-                                   once[0], once[1], once[2]);
+  backend.attention_block_backward(kNone, spans_all, whole.scale(), q, k, v, o, lse, d_o, once[0],
+                                   once[1], once[2], false);
   for (const auto& spans : {spans_a, spans_b}) {
-    backend.attention_block_backward(kNone, spans, whole.scale(), q, k, v, lse, delta, d_o,
-                                     twice[0], twice[1], twice[2]);
+    backend.attention_block_backward(kNone, spans, whole.scale(), q, k, v, o, lse, d_o, twice[0],
+                                     twice[1], twice[2], true);
   }
   for (size_t i = 0; i < 3; ++i) {
     check_close(download(backend, twice[i]), download(backend, once[i]), 1e-12);
