@@ -19,6 +19,8 @@ parallel::RankDevice make_device(const parallel::Topology&, const parallel::Rank
   refuse();
 }
 
+std::map<std::string, std::string> describe_device(int) { refuse(); }
+
 bool usable(std::string* why) {
   *why = "this verlcpp-train was built without CUDA";
   return false;

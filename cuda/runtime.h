@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,5 +25,9 @@ parallel::RankDevice make_device(const parallel::Topology& topology,
 /// Whether GPU 0 can be had, with what a backend needs, and runs a kernel of this build. `why`
 /// becomes the reason for either answer, in a few words. Never throws DeviceError.
 bool usable(std::string* why);
+
+/// For reports: "name" of the GPU, "driver" and "runtime" (CUDA versions), "cublas" and "cudnn"
+/// where they are found. Throws like make_backend.
+std::map<std::string, std::string> describe_device(int device);
 
 }  // namespace verlcpp::cuda

@@ -135,11 +135,22 @@ def exact_rotary(config):
     inv_freq = config.rope_parameters["rope_theta"] ** -exponent
 
     def forward(x, position_ids, *_args, **_kwargs):
-        angle = position_ids[..., None].to(torch.float64) * inv_freq
+        angle = position_ids[..., None].to(torch.float64) * inv_freq.to(position_ids.device)
         angle = torch.cat((angle, angle), dim=-1)
         return angle.cos(), angle.sin()
 
     return forward
+
+
+def make_exact(model):
+    """Norms and rotary angles of a float64 model in float64."""
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.forward = exact_norm(module)
+        elif type(module).__name__.endswith("RotaryEmbedding"):
+            module.forward = exact_rotary(model.config)
+        elif isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None  # as in Megatron, the pad token's row learns like any other
 
 
 def float64_model(model):
@@ -147,13 +158,7 @@ def float64_model(model):
     exact.load_state_dict(model.state_dict())
     exact = exact.double().eval()
     exact.set_attn_implementation("sdpa")  # the eager one takes its softmax in float32
-    for module in exact.modules():
-        if type(module).__name__.endswith("RMSNorm"):
-            module.forward = exact_norm(module)
-        elif type(module).__name__.endswith("RotaryEmbedding"):
-            module.forward = exact_rotary(model.config)
-        elif isinstance(module, torch.nn.Embedding):
-            module.padding_idx = None  # as in Megatron, the pad token's row learns like any other
+    make_exact(exact)
     return exact
 
 

@@ -2,10 +2,10 @@
 // gradient and ten training steps of tiny Qwen2, Qwen3 and Llama models.
 
 #include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "cpu/cpu_backend.h"
+#include "model/reference_vectors.h"
 #include "model/transformer.h"
 #include "model/weights_io.h"
 #include "parallel/thread_ranks.h"
@@ -14,48 +14,12 @@
 
 using namespace verlcpp;
 using namespace verlcpp::model;
+using test::relative_error;
+using test::Vectors;
 
 namespace {
 
 constexpr double kTolerance = 1e-9;
-
-/// The vectors of one model.
-class Vectors {
- public:
-  explicit Vectors(const std::string& path) : reader_(path) {}
-
-  std::vector<double> doubles(const std::string& name) const {
-    return values<double>(name, DType::kFloat64);
-  }
-  std::vector<int32_t> ints(const std::string& name) const {
-    return values<int32_t>(name, DType::kInt32);
-  }
-
- private:
-  template <class T>
-  std::vector<T> values(const std::string& name, DType dtype) const {
-    const StoredTensor* tensor = reader_.find(name);
-    INFO(name);
-    REQUIRE(tensor != nullptr);
-    REQUIRE(tensor->dtype == dtype);
-    std::vector<T> out(tensor->bytes.size() / sizeof(T));
-    std::memcpy(out.data(), tensor->bytes.data(), tensor->bytes.size());
-    return out;
-  }
-
-  SafetensorsReader reader_;
-};
-
-/// |a - b| / |b|, L2; infinite for different sizes or a b of zeros.
-double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
-  double error = 0, norm = 0;
-  if (a.size() != b.size()) return INFINITY;
-  for (size_t i = 0; i < b.size(); ++i) {
-    error += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return norm > 0 ? std::sqrt(error / norm) : INFINITY;
-}
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());

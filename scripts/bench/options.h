@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model_config.h"
+#include "model/transformer.h"
+#include "tensor/dtype.h"
+
+namespace verlcpp::bench {
+
+enum class Kind { kOp, kAttention, kStep, kLogProb, kDecode };
+
+struct Options {
+  Kind kind = Kind::kOp;
+  std::string kind_name;
+  std::string device = "cuda";
+  DType dtype = DType::kBFloat16;
+  int64_t repeat = 10, warmup = 3;
+  double sample_milliseconds = 10;  // short ops are enqueued until one sample takes so long
+  std::string json;                 // file, "-" for standard output, "" for none
+  std::string filter;               // of op: only rows whose name holds it
+
+  std::string model_name = "0.5B";
+  model::ModelConfig model;
+  std::string lengths_text = "LN20";
+  std::vector<int64_t> lengths;
+  double prompt_fraction = 0;      // of each document; the head runs on the rest
+  int64_t micro_batch_tokens = 0;  // 0: everything at once
+  model::Recompute recompute = model::Recompute::kNone;
+
+  int64_t batch = 64, prompt = 128, new_tokens = 512;  // decode
+  double temperature = 0;
+};
+
+/// Nothing for --help, which it prints. ConfigError for everything that cannot run.
+std::optional<Options> parse_options(int argc, char** argv);
+
+}  // namespace verlcpp::bench

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Writes model folders with random weights and what Hugging Face transformers makes of them, for
+test/cuda/test_transformers.cpp.
+
+    scripts/parity/transformers_reference.py FOLDER [--device cuda] [--shapes NAME...]
+        [--layers N] [--steps N] [--tiny]
+
+Needs torch and transformers (5). For every shape it makes FOLDER/NAME as save_pretrained writes it
+(bfloat16 numbers, so that every dtype starts from the same weights) and in it reference.safetensors:
+log-probs and entropies of packed documents, the gradient of the mean -log p over all positions that
+have a target, losses, gradient norms and weight changes of AdamW steps. The judge is the model in
+float64 (with the exact norms and rotary angles of make_reference.py); how far transformers itself is
+from it in float32 (TF32 off) and in bfloat16 (float32 master weights) stands beside: the noise that
+another implementation is measured against.
+
+Gradients and weight changes are stored for rows sampled evenly from every matrix (`sampled_rows`),
+for vectors whole.
+"""
+import argparse
+import contextlib
+import gc
+import pathlib
+import sys
+import time
+
+import torch
+from safetensors.torch import save_file
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from make_reference import make_exact  # noqa: E402
+
+# Two packed batches, about 700 tokens: single tokens (no target), odd and prime lengths, none a
+# multiple of a tile.
+DOCUMENTS = [[1, 2, 3, 7, 130, 257], [64, 33, 199, 1, 5]]
+ADAM = dict(lr=1e-5, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+CLIP = 1.0
+SAMPLED = 64
+# In this order in the file's "error.<dtype>" (relative L2; the largest of the steps).
+ERRORS = ["log_prob", "entropy", "gradient", "losses", "grad_norms", "changes"]
+
+
+def qwen2(**sizes):
+    return Qwen2ForCausalLM, Qwen2Config(tie_word_embeddings=True, **sizes)
+
+
+def qwen3(**sizes):
+    return Qwen3ForCausalLM, Qwen3Config(tie_word_embeddings=True, attention_bias=False, **sizes)
+
+
+def sizes(layers, hidden, heads, kv_heads, ffn, vocab=151936, **more):
+    return dict(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads,
+                num_key_value_heads=kv_heads, intermediate_size=ffn, vocab_size=vocab,
+                max_position_embeddings=32768, rms_norm_eps=1e-6, use_cache=False,
+                bos_token_id=None, eos_token_id=0,
+                rope_parameters={"rope_type": "default", "rope_theta": 1e6}, **more)
+
+
+SHAPES = {
+    "qwen2.5-0.5B": (qwen2, sizes(24, 896, 14, 2, 4864)),
+    "qwen2.5-1.5B": (qwen2, sizes(28, 1536, 12, 2, 8960)),
+    "qwen3-0.6B": (qwen3, sizes(28, 1024, 16, 8, 3072, head_dim=128)),
+}
+# The same kinds of model (head dims, ratios of heads, biases, norms), small enough for a CPU.
+TINY = {
+    "qwen2.5-0.5B": (qwen2, sizes(3, 448, 7, 1, 300, vocab=1013)),
+    "qwen2.5-1.5B": (qwen2, sizes(2, 256, 2, 1, 200, vocab=1013)),
+    "qwen3-0.6B": (qwen3, sizes(2, 96, 4, 2, 150, vocab=1013, head_dim=128)),
+}
+
+
+def sampled_rows(count):
+    """Also in test_transformers.cpp."""
+    wanted = min(SAMPLED, count)
+    return [i * count // wanted for i in range(wanted)]
+
+
+def sample(tensor):
+    return (tensor if tensor.dim() == 1 else tensor[sampled_rows(len(tensor))]).double().cpu()
+
+
+def randomize(model, generator):
+    """Hugging Face's scale, but norms and biases that cannot be mistaken for ones and zeros."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=generator, device=p.device)
+            if name.endswith("norm.weight"):
+                p.copy_(1 + 0.1 * noise)
+            else:
+                p.copy_((0.1 if p.dim() == 1 else 0.02) * noise)
+
+
+def draw_tokens(vocab, generator):
+    """Half of the tokens are among the sampled rows of the embedding."""
+    rows = torch.tensor(sampled_rows(vocab))
+    batches = []
+    for lengths in DOCUMENTS:
+        batch = []
+        for n in lengths:
+            anywhere = torch.randint(0, vocab, (n,), generator=generator)
+            sampled = rows[torch.randint(0, len(rows), (n,), generator=generator)]
+            batch.append(torch.where(torch.rand(n, generator=generator) < 0.5, sampled, anywhere))
+        batches.append(batch)
+    return batches
+
+
+def build(kind, config, dtype, device, state):
+    with torch.device(device):
+        model = kind(config)
+    model.load_state_dict(state, strict=False)  # a tied head is not in it
+    model.tie_weights()
+    for p in model.parameters():  # not the buffers: rotary frequencies stay float32
+        p.data = p.data.to(dtype)
+    model.eval()
+    if dtype == torch.float64:
+        make_exact(model)
+    model.set_attn_implementation("sdpa")
+    return model
+
+
+def token_values(model, ids):
+    """Log-probs of the next tokens and entropies; the softmax in float64."""
+    logits = model(ids[None], use_cache=False).logits[0, :-1]
+    logp = torch.log_softmax(logits.double(), dim=-1)
+    return logp.gather(1, ids[1:, None])[:, 0], -(logp.exp() * logp).sum(-1)
+
+
+def gradient(model, documents):
+    """Leaves the gradient of the mean -log p in the parameters; documents are independent, so a
+    packed batch is the documents one after another."""
+    targets = sum(len(ids) - 1 for ids in documents)
+    log_probs, entropies = [], []
+    for ids in documents:
+        if len(ids) == 1:
+            continue
+        log_prob, entropy = token_values(model, ids)
+        (-log_prob.sum() / targets).backward()
+        log_probs.append(log_prob.detach())
+        entropies.append(entropy.detach())
+    return torch.cat(log_probs).cpu(), torch.cat(entropies).cpu()
+
+
+def run(model, documents, steps):
+    """One gradient, then `steps` AdamW steps. In bfloat16 the optimizer holds float32 weights."""
+    named = dict(model.named_parameters())
+    wide = torch.float64 if next(iter(named.values())).dtype == torch.float64 else torch.float32
+    masters = {name: p if p.dtype == wide else torch.nn.Parameter(p.detach().to(wide))
+               for name, p in named.items()}
+    groups = [dict(params=[m for m in masters.values() if m.dim() > 1]),
+              dict(params=[m for m in masters.values() if m.dim() == 1], weight_decay=0.0)]
+    optimizer = torch.optim.AdamW(groups, foreach=True, **ADAM)
+    start = {name: sample(m.detach()) for name, m in masters.items()}
+    out = dict(losses=[], grad_norms=[])
+    for step in range(steps):
+        for p in named.values():
+            p.grad = None
+        log_prob, entropy = gradient(model, documents)
+        for name, m in masters.items():
+            m.grad = named[name].grad.to(wide)
+        if step == 0:
+            out["log_prob"], out["entropy"] = log_prob, entropy
+            out["gradient"] = {name: sample(m.grad) for name, m in masters.items()}
+            out["norms"] = {name: m.grad.norm().item() for name, m in masters.items()}
+        out["losses"].append(-log_prob.mean().item())
+        norm = torch.nn.utils.clip_grad_norm_(masters.values(), CLIP, foreach=True)
+        out["grad_norms"].append(norm.item())
+        optimizer.step()
+        with torch.no_grad():
+            for name, m in masters.items():
+                if named[name] is not m:
+                    named[name].copy_(m)
+    out["changes"] = {name: sample(m.detach()) - start[name] for name, m in masters.items()}
+    return out
+
+
+def relative(a, b):
+    a, b = torch.as_tensor(a, dtype=torch.float64), torch.as_tensor(b, dtype=torch.float64)
+    return ((a - b).norm() / b.norm()).item()
+
+
+def flat(tensors):
+    return torch.cat([tensors[name].flatten() for name in sorted(tensors)])
+
+
+def errors(got, exact):
+    largest = lambda key: max(abs(g - e) / abs(e) for g, e in zip(got[key], exact[key]))
+    return [relative(got["log_prob"], exact["log_prob"]), relative(got["entropy"], exact["entropy"]),
+            relative(flat(got["gradient"]), flat(exact["gradient"])), largest("losses"),
+            largest("grad_norms"), relative(flat(got["changes"]), flat(exact["changes"]))]
+
+
+def results(kind, config, state, documents, device, steps):
+    """Of float64, float32 and bfloat16, one after the other: each takes the device for itself."""
+    by_dtype = {}
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        exact_attention = (contextlib.nullcontext() if dtype == torch.bfloat16
+                           else sdpa_kernel(SDPBackend.MATH))
+        with exact_attention:
+            by_dtype[dtype] = run(build(kind, config, dtype, device, state), documents, steps)
+        gc.collect()
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()
+    return by_dtype
+
+
+def reference(kind, config, state, device, steps, generator):
+    batches = draw_tokens(config.vocab_size, generator)
+    documents = [ids.to(device) for batch in batches for ids in batch]
+    by_dtype = results(kind, config, state, documents, device, steps)
+    exact = by_dtype[torch.float64]
+    f64 = lambda values: torch.tensor(values, dtype=torch.float64)
+    i32 = lambda values: torch.tensor(values, dtype=torch.int32)
+    out = {
+        "documents_per_batch": i32([len(batch) for batch in batches]),
+        "lengths": i32([len(ids) for ids in documents]),
+        "token_ids": torch.cat(documents).to(torch.int32).cpu(),
+        "log_prob": exact["log_prob"],
+        "entropy": exact["entropy"],
+        "adamw": f64([ADAM["lr"], *ADAM["betas"], ADAM["eps"], ADAM["weight_decay"], CLIP]),
+        "losses": f64(exact["losses"]),
+        "grad_norms": f64(exact["grad_norms"]),
+    }
+    for name, value in exact["norms"].items():
+        out["norm." + name] = f64([value])
+        out["grad." + name] = exact["gradient"][name]
+        out["change." + name] = exact["changes"][name]
+    for dtype in (torch.float32, torch.bfloat16):
+        found = errors(by_dtype[dtype], exact)
+        out["error." + str(dtype).split(".")[1]] = f64(found)
+        print(f"  transformers in {dtype}:",
+              ", ".join(f"{name} {e:.1e}" for name, e in zip(ERRORS, found)), flush=True)
+    print(f"  loss {exact['losses'][0]:.6f} -> {exact['losses'][-1]:.6f}, "
+          f"grad norm {exact['grad_norms'][0]:.4f}", flush=True)
+    return {name: t.contiguous() for name, t in out.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--layers", type=int, help="instead of the shape's own number")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--tiny", action="store_true", help="small models of the same kinds")
+    args = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    for seed, name in enumerate(args.shapes):
+        began = time.time()
+        print(name, flush=True)
+        make, numbers = (TINY if args.tiny else SHAPES)[name]
+        kind, config = make(**(numbers | ({"num_hidden_layers": args.layers} if args.layers else {})))
+        with torch.device(args.device):
+            model = kind(config)
+        randomize(model, torch.Generator(args.device).manual_seed(100 + seed))
+        model = model.to(torch.bfloat16)
+        folder = args.folder / name
+        model.save_pretrained(folder)
+        state = {key: p.detach().cpu() for key, p in model.named_parameters()}
+        del model
+        generator = torch.Generator().manual_seed(200 + seed)
+        values = reference(kind, config, state, args.device, args.steps, generator)
+        save_file(values, folder / "reference.safetensors")
+        print(f"  {time.time() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
