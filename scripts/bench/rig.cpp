@@ -87,14 +87,15 @@ int64_t head_rows(std::span<const data::Trajectory> documents) {
 }
 
 void with_engine(const Options& options, const std::function<void(const train::Engine&)>& body) {
-  parallel::run_thread_ranks(
-      {.world = 1}, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const auto backend = make_backend(options);
-        comm.attach(*backend);
-        const model::Transformer transformer(*backend, options.model, options.dtype);
-        body({*backend, transformer, topology, comm,
-              std::vector(static_cast<size_t>(options.model.layers), options.recompute)});
-      });
+  parallel::run_thread_ranks({.world = 1}, [&](const parallel::Topology& topology,
+                                               parallel::RankCommunicators comm) {
+    const parallel::RankDevice device =
+        options.device == "cpu" ? parallel::host_device(std::make_unique<cpu::CpuBackend>(), comm)
+                                : cuda::make_device(topology, comm, 1);
+    const model::Transformer transformer(*device.backend, options.model, options.dtype);
+    body({*device.backend, transformer, topology, device.comm,
+          std::vector(static_cast<size_t>(options.model.layers), options.recompute)});
+  });
 }
 
 train::Planner planner_of(const Options& options) {

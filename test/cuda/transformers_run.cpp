@@ -172,11 +172,12 @@ Numbers run_case(const Case& c, const std::string& device, DType dtype) {
   Numbers numbers;
   parallel::run_thread_ranks(
       {.world = 1}, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const std::unique_ptr<Backend> backend =
-            device == "cpu" ? std::make_unique<cpu::CpuBackend>() : cuda::make_backend(0);
-        comm.attach(*backend);
-        const model::Transformer transformer(*backend, model::read_model_config(c.folder), dtype);
-        const train::Engine engine{*backend, transformer, topology, comm};
+        const parallel::RankDevice place =
+            device == "cpu" ? parallel::host_device(std::make_unique<cpu::CpuBackend>(), comm)
+                            : cuda::make_device(topology, comm, 1);
+        Backend& backend = *place.backend;
+        const model::Transformer transformer(backend, model::read_model_config(c.folder), dtype);
+        const train::Engine engine{backend, transformer, topology, place.comm};
         numbers = Run(engine, c, dtype).numbers();
       });
   return numbers;
