@@ -40,7 +40,8 @@ void expect_one_process() {
 
 std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
   if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
-  return cuda::make_backend(rank / static_cast<int>(config.trainer.ranks_per_gpu));
+  return cuda::make_backend(rank / static_cast<int>(config.trainer.ranks_per_gpu),
+                            {.deterministic = train::deterministic(config)});
 }
 
 namespace {

@@ -3,7 +3,7 @@
 
 namespace verlcpp::cuda {
 
-std::unique_ptr<Backend> make_backend(int) {
+std::unique_ptr<Backend> make_backend(int, const BackendOptions&) {
   throw DeviceError(
       "trainer.device=cuda: this verlcpp-train was built without CUDA; trainer.device=cpu is what "
       "it "

@@ -34,8 +34,8 @@ const int32_t* ints(const Tensor& x) { return x.as<int32_t>(); }
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
-    : device_(device), pool_(std::make_shared<MemoryPool>(device)) {
+CudaBackend::CudaBackend(int device, const BackendOptions& options)
+    : device_(device), options_(options), pool_(std::make_shared<MemoryPool>(device)) {
   check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   matmul_ = std::make_unique<Matmul>(stream_);
@@ -44,6 +44,7 @@ CudaBackend::CudaBackend(int device)
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
+  cudnn_.reset();
   matmul_.reset();
   cudaStreamDestroy(stream_);
 }

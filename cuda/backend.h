@@ -4,8 +4,10 @@
 
 #include <memory>
 
+#include "cuda/attention_cudnn.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
+#include "cuda/runtime.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
@@ -15,7 +17,7 @@ namespace verlcpp::cuda {
 /// thread that made it; tensors may be freed on others. Nothing waits but read and synchronize.
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);
+  CudaBackend(int device, const BackendOptions& options);
   ~CudaBackend() override;
 
   Tensor allocate(DType dtype, Shape shape, MemoryTag tag) override;
@@ -83,10 +85,20 @@ class CudaBackend final : public Backend {
              const Tensor& exp_avg_sq, const AdamWOptions& options) override;
 
  private:
+  /// Made by the first call that needs it: float32 runs without cuDNN.
+  CudnnAttention& cudnn();
+  void cudnn_forward(const AttentionArgs& args, const AttentionSpans& spans, const Tensor& o_TNH,
+                     const Tensor& lse_TN);
+  void cudnn_backward(const AttentionArgs& args, const AttentionSpans& spans, const Tensor& o_TNH,
+                      const Tensor& lse_TN, const Tensor& d_o_TNH, const Tensor& d_q_TNH,
+                      const Tensor& d_k_TKH, const Tensor& d_v_TKH, bool accumulate);
+
   int device_;
+  BackendOptions options_;
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<Matmul> matmul_;
+  std::unique_ptr<CudnnAttention> cudnn_;
   Tensor norm_partials_, sum_partials_;
 };
 

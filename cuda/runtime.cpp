@@ -10,7 +10,7 @@
 
 namespace verlcpp::cuda {
 
-std::unique_ptr<Backend> make_backend(int device) {
+std::unique_ptr<Backend> make_backend(int device, const BackendOptions& options) {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) {
@@ -23,7 +23,7 @@ std::unique_ptr<Backend> make_backend(int device) {
         std::to_string(device) + ", this machine has " + std::to_string(devices) +
         "; set trainer.n_gpus_per_node, or let ranks share with trainer.ranks_per_gpu");
   }
-  return std::make_unique<CudaBackend>(device);
+  return std::make_unique<CudaBackend>(device, options);
 }
 
 }  // namespace verlcpp::cuda
