@@ -31,10 +31,11 @@ std::string choose_device(config::Node& resolved_tree, bool dry_run) {
 
 parallel::RankDevice make_device(const std::string& device, const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
-                                 std::optional<int64_t> ranks_per_gpu) {
+                                 std::optional<int64_t> ranks_per_gpu,
+                                 const cuda::BackendOptions& options) {
   if (device == "cpu") return parallel::host_device(std::make_unique<cpu::CpuBackend>(), host);
   expects(device == "cuda" || device == "check", "trainer.device is chosen and validated");
-  parallel::RankDevice made = cuda::make_device(topology, host, ranks_per_gpu);
+  parallel::RankDevice made = cuda::make_device(topology, host, ranks_per_gpu, options);
   if (device == "check") {
     made.backend = std::make_unique<CheckedBackend>(std::move(made.backend),
                                                     std::make_unique<cpu::CpuBackend>());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/tree.h"
+#include "cuda/runtime.h"
 #include "parallel/rank_device.h"
 
 namespace verlcpp::app {
@@ -20,6 +21,7 @@ std::string choose_device(config::Node& resolved_tree, bool dry_run);
 /// Called by all ranks, each on its thread.
 parallel::RankDevice make_device(const std::string& device, const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
-                                 std::optional<int64_t> ranks_per_gpu);
+                                 std::optional<int64_t> ranks_per_gpu,
+                                 const cuda::BackendOptions& options = {});
 
 }  // namespace verlcpp::app

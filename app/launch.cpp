@@ -40,7 +40,8 @@ void expect_one_process() {
 parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host) {
-  return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu);
+  return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu,
+                     {.deterministic = train::deterministic(config)});
 }
 
 namespace {

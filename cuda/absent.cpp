@@ -12,10 +12,10 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(int) { refuse(); }
+std::unique_ptr<Backend> make_backend(int, const BackendOptions&) { refuse(); }
 
 parallel::RankDevice make_device(const parallel::Topology&, const parallel::RankCommunicators&,
-                                 std::optional<int64_t>) {
+                                 std::optional<int64_t>, const BackendOptions&) {
   refuse();
 }
 

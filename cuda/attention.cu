@@ -27,11 +27,6 @@ __device__ inline int first_row(AttentionMask mask, int j, int q_length, int kv_
   return max(0, mask == AttentionMask::kCausal ? j : j - kv_length + q_length);
 }
 
-__global__ void fill_kernel(int64_t n, float* x, float value) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < n) x[i] = value;
-}
-
 template <class T>
 __device__ inline void load(float* out, const T* x, int head_dim, int lane) {
 #pragma unroll
@@ -53,7 +48,7 @@ __device__ inline float dot(const float* a, const T* b, int head_dim, int lane) 
 }
 
 template <class G>
-__device__ inline void add_to(G* x, float value) {
+__device__ inline void add_in(G* x, float value) {
   *x = from_float<G>(to_float(*x) + value);
 }
 
@@ -125,7 +120,7 @@ __global__ void backward_q_kernel(AttentionArgs a, const T* q, const T* k, const
 #pragma unroll
   for (int x = 0; x < kMostPerLane; ++x) {
     const int d = lane + 32 * x;
-    if (d < head_dim) add_to(d_q + row * head_dim + d, sum[x]);
+    if (d < head_dim) add_in(d_q + row * head_dim + d, sum[x]);
   }
 }
 
@@ -166,8 +161,8 @@ __global__ void backward_kv_kernel(AttentionArgs a, const T* q, const T* k, cons
   for (int x = 0; x < kMostPerLane; ++x) {
     const int d = lane + 32 * x;
     if (d >= head_dim) continue;
-    add_to(d_k + row * head_dim + d, k_sum[x]);
-    add_to(d_v + row * head_dim + d, v_sum[x]);
+    add_in(d_k + row * head_dim + d, k_sum[x]);
+    add_in(d_v + row * head_dim + d, v_sum[x]);
   }
 }
 
@@ -216,7 +211,7 @@ void attention_block(cudaStream_t stream, DType dtype, const AttentionArgs& args
   // Rows in no span, or without a visible row: 0 and -inf.
   check(cudaMemsetAsync(o, 0, static_cast<size_t>(rows * args.head_dim * size_of(o_dtype)), stream),
         "attention");
-  fill_kernel<<<grid_for(rows, 256), 256, 0, stream>>>(rows, lse, -INFINITY);
+  fill(stream, rows, lse, -INFINITY);
   if (args.documents == 0 || args.max_q_length == 0) return;
   const dim3 grid = grid_of(args.max_q_length, args.documents, args.heads);
   dispatch(dtype, [&]<class T>() {

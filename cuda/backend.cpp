@@ -36,8 +36,8 @@ const int32_t* ints(const Tensor& x) { return x.as<int32_t>(); }
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
-    : device_(device), pool_(std::make_shared<MemoryPool>(device)) {
+CudaBackend::CudaBackend(int device, const BackendOptions& options)
+    : device_(device), options_(options), pool_(std::make_shared<MemoryPool>(device)) {
   check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   check(cudaStreamCreateWithFlags(&comm_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -47,6 +47,7 @@ CudaBackend::CudaBackend(int device)
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
+  cudnn_.reset();
   matmul_.reset();
   cudaStreamDestroy(comm_stream_);
   cudaStreamDestroy(stream_);

@@ -6,8 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include "cuda/attention_cudnn.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
+#include "cuda/runtime.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
@@ -17,7 +19,7 @@ namespace verlcpp::cuda {
 /// thread that made it; tensors may be freed on others. Nothing waits but read and synchronize.
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);
+  CudaBackend(int device, const BackendOptions& options);
   ~CudaBackend() override;
 
   int device() const { return device_; }
@@ -97,11 +99,21 @@ class CudaBackend final : public Backend {
              const Tensor& exp_avg_sq, const AdamWOptions& options) override;
 
  private:
+  /// Made by the first call that needs it: float32 runs without cuDNN.
+  CudnnAttention& cudnn();
+  void cudnn_forward(const AttentionArgs& args, const AttentionSpans& spans, const Tensor& o_TNH,
+                     const Tensor& lse_TN);
+  void cudnn_backward(const AttentionArgs& args, const AttentionSpans& spans, const Tensor& o_TNH,
+                      const Tensor& lse_TN, const Tensor& d_o_TNH, const Tensor& d_q_TNH,
+                      const Tensor& d_k_TKH, const Tensor& d_v_TKH, bool accumulate);
+
   int device_;
+  BackendOptions options_;
   cudaStream_t stream_ = nullptr, comm_stream_ = nullptr;
   WaitHook wait_hook_;
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<Matmul> matmul_;
+  std::unique_ptr<CudnnAttention> cudnn_;
   Tensor norm_partials_, sum_partials_;
 };
 

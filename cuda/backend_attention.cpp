@@ -1,4 +1,7 @@
+#include <cmath>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "cuda/backend.h"
 #include "cuda/kernels.h"
@@ -13,6 +16,9 @@ AttentionArgs attention_args(AttentionMask mask, const AttentionSpans& spans, do
                              const Tensor& q, const Tensor& k, const Tensor& v) {
   expect_rank(q, "q", 3);
   expect_rank(k, "k", 3);
+  const auto documents = static_cast<size_t>(spans.q_offset_S.numel());
+  expects(spans.q_lengths.size() == documents && spans.kv_lengths.size() == documents,
+          "attention: spans without host lengths");
   expects(k.dim(1) > 0 && q.dim(1) % k.dim(1) == 0,
           "attention: query heads are no multiple of the kv heads");
   expect_tensor(k, "k", q.dtype(), {k.dim(0), k.dim(1), q.dim(2)});
@@ -37,6 +43,14 @@ AttentionArgs attention_args(AttentionMask mask, const AttentionSpans& spans, do
           .q = q.data(),
           .k = k.data(),
           .v = v.data()};
+}
+
+/// Whether the documents that lack neither side cover every one of `rows`. Ranges do not overlap.
+bool covers(const std::vector<int32_t>& lengths, const std::vector<int32_t>& others, int64_t rows) {
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    if (others[s] > 0) rows -= lengths[s];
+  }
+  return rows == 0;
 }
 
 void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tensor> per_row) {
@@ -79,12 +93,58 @@ void CudaBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, 
   copy_columns(stream_, b.rows, b.kv, qkv.data() + b.query + b.kv, b.joined, v.data(), b.kv);
 }
 
+// --- attention. cuDNN leaves rows in no document as they are, and writes bfloat16.
+
+CudnnAttention& CudaBackend::cudnn() {
+  if (!cudnn_) cudnn_ = std::make_unique<CudnnAttention>(stream_, pool_, options_.deterministic);
+  return *cudnn_;
+}
+
+void CudaBackend::cudnn_forward(const AttentionArgs& args, const AttentionSpans& spans,
+                                const Tensor& o, const Tensor& lse) {
+  const bool direct = o.dtype() == DType::kBFloat16;
+  const Tensor out = direct ? o : allocate(DType::kBFloat16, o.shape(), MemoryTag::kWorkspace);
+  if (!covers(spans.q_lengths, spans.kv_lengths, args.q_rows)) {
+    fill_zero(out);
+    fill(stream_, lse.numel(), lse.as<float>(), -INFINITY);
+  }
+  cudnn().forward(args, spans, out.data(), lse.as<float>());
+  if (!direct) copy(o, out);
+}
+
+void CudaBackend::cudnn_backward(const AttentionArgs& args, const AttentionSpans& spans,
+                                 const Tensor& o, const Tensor& lse, const Tensor& d_o,
+                                 const Tensor& d_q, const Tensor& d_k, const Tensor& d_v,
+                                 bool accumulate) {
+  const bool direct = d_q.dtype() == DType::kBFloat16;
+  const auto output = [&](const Tensor& x) {
+    return direct ? x : allocate(DType::kBFloat16, x.shape(), MemoryTag::kWorkspace);
+  };
+  const Tensor q = output(d_q), k = output(d_k), v = output(d_v);
+  if (!covers(spans.q_lengths, spans.kv_lengths, args.q_rows)) fill_zero(q);
+  if (!covers(spans.kv_lengths, spans.q_lengths, args.kv_rows)) {
+    fill_zero(k);
+    fill_zero(v);
+  }
+  cudnn().backward(args, spans, o.data(), lse.as<float>(), d_o.data(), q.data(), k.data(),
+                   v.data());
+  if (direct) return;
+  const auto store = [&](const Tensor& x, const Tensor& part) {
+    if (!accumulate) return copy(x, part);
+    add_to(stream_, x.numel(), x.as<float>(), part.dtype(), part.data());
+  };
+  store(d_q, q);
+  store(d_k, k);
+  store(d_v, v);
+}
+
 void CudaBackend::attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                                   const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& o, const Tensor& lse) {
   const AttentionArgs args = attention_args(mask, spans, scale, q, k, v);
   expects(o.shape() == q.shape(), "attention: o has q's shape");
   expect_tensor(lse, "lse", DType::kFloat32, {q.dim(0), q.dim(1)});
+  if (CudnnAttention::supports(q.dtype(), args, spans)) return cudnn_forward(args, spans, o, lse);
   cuda::attention_block(stream_, q.dtype(), args, o.data(), o.dtype(), lse.as<float>());
 }
 
@@ -113,6 +173,9 @@ void CudaBackend::attention_block_backward(AttentionMask mask, const AttentionSp
   expect_tensor(d_q, "d_q", dtype, {q.dim(0), q.dim(1), q.dim(2)});
   expect_tensor(d_k, "d_k", dtype, {k.dim(0), k.dim(1), k.dim(2)});
   expect_like(d_v, "d_v", d_k);
+  if (CudnnAttention::supports(q.dtype(), args, spans)) {
+    return cudnn_backward(args, spans, o, lse, d_o, d_q, d_k, d_v, accumulate);
+  }
   if (!accumulate) {
     for (const Tensor& x : {d_q, d_k, d_v}) fill_zero(x);
   }

@@ -16,6 +16,19 @@ __global__ void add_kernel(int64_t n, T* out, const T* a, const T* b) {
 }
 
 template <class T>
+__global__ void add_to_kernel(int64_t n, float* sum, const T* x) {
+  const int64_t stride = int64_t{blockDim.x} * gridDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
+    sum[i] += to_float(x[i]);
+  }
+}
+
+__global__ void fill_kernel(int64_t n, float* x, float value) {
+  const int64_t stride = int64_t{blockDim.x} * gridDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) x[i] = value;
+}
+
+template <class T>
 __global__ void add_bias_kernel(int64_t n, int64_t width, T* x, const T* bias) {
   const int64_t stride = int64_t{blockDim.x} * gridDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
@@ -70,6 +83,21 @@ void add(cudaStream_t stream, DType dtype, int64_t n, void* out, const void* a, 
         n, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b));
   });
   check_launch("add");
+}
+
+void add_to(cudaStream_t stream, int64_t n, float* sum, DType dtype, const void* x) {
+  if (n == 0) return;
+  dispatch(dtype, [&]<class T>() {
+    add_to_kernel<<<grid_for(n, kThreads, 4096), kThreads, 0, stream>>>(n, sum,
+                                                                        static_cast<const T*>(x));
+  });
+  check_launch("add_to");
+}
+
+void fill(cudaStream_t stream, int64_t n, float* x, float value) {
+  if (n == 0) return;
+  fill_kernel<<<grid_for(n, kThreads, 4096), kThreads, 0, stream>>>(n, x, value);
+  check_launch("fill");
 }
 
 void add_bias(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* x,

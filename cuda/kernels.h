@@ -29,6 +29,10 @@ inline constexpr int kSumBlocks = 1024;
 void sum_squares(cudaStream_t stream, DType dtype, int64_t n, double* out, double* partial,
                  const void* x);
 
+/// sum += x, of `dtype`.
+void add_to(cudaStream_t stream, int64_t n, float* sum, DType dtype, const void* x);
+void fill(cudaStream_t stream, int64_t n, float* x, float value);
+
 // --- embedding.cu
 void embedding(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t width,
                int64_t first, void* out, const void* table, const int32_t* ids);
@@ -84,6 +88,18 @@ void attention_block_backward(cudaStream_t stream, DType dtype, const AttentionA
                               DType grad_dtype, void* d_q, void* d_k, void* d_v);
 void attention_merge(cudaStream_t stream, int64_t rows, int64_t head_dim, float* o, float* lse,
                      const float* o_part, const float* lse_part);
+
+// --- ragged.cu: documents for cuDNN (attention_cudnn.h)
+/// Starts of documents in elements ([documents + 1]: of q, o and their gradients; of k, v and
+/// theirs; of lse), and their lengths in rows.
+struct RaggedArrays {
+  int64_t *q_offset, *kv_offset, *lse_offset;
+  int32_t *q_length, *kv_length;
+};
+/// Documents order[0], ..., order[documents - 1] of args (null: in their own order), then empty
+/// ones up to `bucket`. A document that lacks q or kv rows is empty.
+void fill_ragged(cudaStream_t stream, const AttentionArgs& args, int64_t documents, int64_t bucket,
+                 const int32_t* order, const RaggedArrays& out);
 
 // --- log_prob.cu
 void logit_stats(cudaStream_t stream, int64_t rows, int64_t vocab, int64_t first, double* stats,

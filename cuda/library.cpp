@@ -1,6 +1,7 @@
 #include "cuda/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include "base/error.h"
 
@@ -19,6 +20,12 @@ Library::Library(const std::string& purpose, std::initializer_list<const char*> 
   }
   throw DeviceError("trainer.device=cuda needs " + tried + " for " + purpose + ": " + reason +
                     "; install it, or name its folder in LD_LIBRARY_PATH");
+}
+
+std::string Library::path() const {
+  link_map* map = nullptr;
+  if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) return name_;
+  return map->l_name;
 }
 
 void* Library::symbol(const char* name) const {

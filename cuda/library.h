@@ -11,6 +11,10 @@ class Library {
   /// `names`: tried in order. DeviceError names them all, what they are for and the loader's
   /// reason.
   Library(const std::string& purpose, std::initializer_list<const char*> names);
+  /// Of the file that was opened.
+  std::string path() const;
+  /// As dlopen returned it.
+  void* handle() const { return handle_; }
   /// function<decltype(name)>("name"): nothing of the library is linked.
   template <class Function>
   Function* function(const char* name) const {

@@ -24,7 +24,7 @@ int device_count() {
   return devices;
 }
 
-std::unique_ptr<CudaBackend> open(int device) {
+std::unique_ptr<CudaBackend> open(int device, const BackendOptions& options) {
   const int devices = device_count();
   if (device >= devices) {
     throw DeviceError("trainer.device=cuda: GPU " + std::to_string(device) +
@@ -32,19 +32,22 @@ std::unique_ptr<CudaBackend> open(int device) {
                       "; set trainer.n_gpus_per_node, or let ranks share with "
                       "trainer.ranks_per_gpu");
   }
-  return std::make_unique<CudaBackend>(device);
+  return std::make_unique<CudaBackend>(device, options);
 }
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(int device) { return open(device); }
+std::unique_ptr<Backend> make_backend(int device, const BackendOptions& options) {
+  return open(device, options);
+}
 
 parallel::RankDevice make_device(const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
-                                 std::optional<int64_t> ranks_per_gpu) {
+                                 std::optional<int64_t> ranks_per_gpu,
+                                 const BackendOptions& options) {
   const int64_t world = topology.sizes().world, devices = device_count();
   const int64_t sharing = ranks_per_gpu.value_or((world + devices - 1) / devices);
-  auto backend = open(static_cast<int>(topology.rank() / sharing));
+  auto backend = open(static_cast<int>(topology.rank() / sharing), options);
   std::vector<std::unique_ptr<parallel::Communicator>> owned;
   if (sharing == 1 && world > 1) {
     owned = make_nccl_communicators(*backend, topology, host);

@@ -11,16 +11,23 @@
 
 namespace verlcpp::cuda {
 
+struct BackendOptions {
+  /// Gradients repeat bit for bit. All kernels do but cuDNN's attention backward, whose
+  /// deterministic form needs more memory for long documents.
+  bool deterministic = false;
+};
+
 /// The backend of one GPU. Throws DeviceError when there is none, or when the executable was built
 /// without CUDA.
-std::unique_ptr<Backend> make_backend(int device);
+std::unique_ptr<Backend> make_backend(int device, const BackendOptions& options = {});
 
 /// One rank's GPU, rank / ranks_per_gpu, and the communicators of its memory: NCCL's where every
 /// rank has a GPU of its own, else copies between the device buffers of one process. Without
 /// `ranks_per_gpu` the ranks spread evenly over the GPUs there are. A collective of all ranks.
 parallel::RankDevice make_device(const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
-                                 std::optional<int64_t> ranks_per_gpu);
+                                 std::optional<int64_t> ranks_per_gpu,
+                                 const BackendOptions& options = {});
 
 /// Whether GPU 0 can be had, with what a backend needs, and runs a kernel of this build. `why`
 /// becomes the reason for either answer, in a few words. Never throws DeviceError.

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs everything the build and the tests need, from Debian's packages. Idempotent; needs neither
-# a GPU nor nvcc.
+# a GPU nor nvcc. Where nvcc is, also fetches the headers of the CUDA build into .deps/ (PyPI).
 #   scripts/setup.sh         what the two README commands need
 #   scripts/setup.sh --dev   also clang-format, which CI checks with
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 packages=(
   g++ meson ninja-build pkg-config ccache python3
@@ -17,24 +18,69 @@ elif [[ $# -gt 0 ]]; then
   exit 2
 fi
 
+# --- the headers that the CUDA build lacks: NAME==VERSION and the SHA-256 of its wheel
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+wanted=() # FOLDER NAME==VERSION SHA256
+if [[ -n "$nvcc" ]]; then
+  cuda_include=$(dirname "$(dirname "$(readlink -f "$nvcc")")")/include
+  has_header() { # FOLDER HEADER
+    [[ -f ".deps/$1/include/$2" ]] && return
+    echo "#include <$2>" | g++ -E -x c++ -I"$cuda_include" - >/dev/null 2>&1
+  }
+  has_header cudnn-frontend cudnn_frontend.h ||
+    wanted+=("cudnn-frontend nvidia-cudnn-frontend==1.18.0 6c023539ca6de99234cf5102c3ec0d6af817f5396fc93028a22ba5b834a35b8a")
+  has_header cudnn cudnn.h ||
+    wanted+=("cudnn nvidia-cudnn-cu13==9.19.0.56 d20e1734305e9d68889a96e3f35094d733ff1f83932ebe462753973e53a572bf")
+fi
+if [[ ${#wanted[@]} -gt 0 ]] && ! python3 -m pip --version >/dev/null 2>&1; then
+  packages+=(python3-pip)
+fi
+
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
   [[ "$status" == ii* ]] || missing+=("$package")
 done
-if [[ ${#missing[@]} -eq 0 ]]; then
-  exit 0
+if [[ ${#missing[@]} -gt 0 ]]; then
+  as_root=()
+  if [[ $EUID -ne 0 ]]; then
+    command -v sudo >/dev/null || {
+      echo "scripts/setup.sh: missing packages: ${missing[*]}; run it as root, or install sudo" >&2
+      exit 3
+    }
+    as_root=(sudo)
+  fi
+  echo "installing: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-as_root=()
-if [[ $EUID -ne 0 ]]; then
-  command -v sudo >/dev/null || {
-    echo "scripts/setup.sh: missing packages: ${missing[*]}; run it as root, or install sudo" >&2
-    exit 3
-  }
-  as_root=(sudo)
-fi
-echo "installing: ${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# Only the wheel's include folder stays; which Python the wheel is for does not matter to headers.
+fetch_headers() { # FOLDER NAME==VERSION SHA256
+  local download
+  download=$(mktemp -d)
+  echo "fetching the headers of $2"
+  python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 \
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --dest "$download" "$2"
+  echo "$3  $(echo "$download"/*.whl)" | sha256sum --check --quiet
+  python3 - "$download"/*.whl "$download/headers" <<'PYTHON'
+import pathlib, sys, zipfile
+wheel, out = sys.argv[1:]
+with zipfile.ZipFile(wheel) as files:
+    for name in files.namelist():
+        path = pathlib.PurePosixPath(name)
+        if "include" in path.parts and path.suffix in (".h", ".hpp"):
+            target = pathlib.Path(out, *path.parts[path.parts.index("include"):])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(files.read(name))
+PYTHON
+  mkdir -p .deps
+  rm -rf ".deps/$1"
+  mv "$download/headers" ".deps/$1"
+  rm -rf "$download"
+}
+for entry in "${wanted[@]}"; do
+  # shellcheck disable=SC2086
+  fetch_headers $entry
+done

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <string>
 
 namespace verlcpp::log {
@@ -30,7 +31,9 @@ spdlog::logger& err() {
   static spdlog::logger logger = [] {
     spdlog::logger l("err", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     l.set_pattern("%l: %v");
-    l.flush_on(spdlog::level::info);
+    const char* level = std::getenv("VERLCPP_LOG");
+    if (level != nullptr && std::string_view(level) == "debug") l.set_level(spdlog::level::debug);
+    l.flush_on(spdlog::level::debug);
     return l;
   }();
   return logger;
@@ -57,6 +60,7 @@ std::atomic<bool> stdout_is_kept_clean{false};
 }  // namespace
 
 void keep_stdout_clean() { stdout_is_kept_clean = true; }
+void debug(std::string_view line) { err().debug("{}", line); }
 void info(std::string_view line) { (stdout_is_kept_clean ? err() : out()).info("{}", line); }
 void warning(std::string_view line) { err().warn("{}", line); }
 void error(std::string_view line) { err().error("{}", line); }

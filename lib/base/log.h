@@ -4,8 +4,10 @@
 
 namespace verlcpp::log {
 
-/// Plain lines: info to stdout; warnings ("warning: ...") and errors ("error: ...") to stderr.
-/// Safe to call from every rank's thread.
+/// Plain lines: debug ("debug: ...", to stderr) where the environment says VERLCPP_LOG=debug; info
+/// to stdout; warnings ("warning: ...") and errors ("error: ...") to stderr. Safe to call from
+/// every rank's thread.
+void debug(std::string_view line);
 void info(std::string_view line);
 void warning(std::string_view line);
 void error(std::string_view line);

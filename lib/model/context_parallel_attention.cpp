@@ -40,23 +40,6 @@ struct HostSpans {
   }
 };
 
-int64_t maximum(const std::vector<int32_t>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
-
-AttentionSpans upload_spans(Backend& backend, const HostSpans& host) {
-  const auto up = [&](const std::vector<int32_t>& values) {
-    return upload<int32_t>(backend, values, {static_cast<int64_t>(values.size())},
-                           MemoryTag::kWorkspace);
-  };
-  return {.q_offset_S = up(host.q_offset),
-          .q_length_S = up(host.q_length),
-          .kv_offset_S = up(host.kv_offset),
-          .kv_length_S = up(host.kv_length),
-          .max_q_length = maximum(host.q_length),
-          .max_kv_length = maximum(host.kv_length)};
-}
-
 // Rows of ours against rows of `source`, see the class comment.
 HostSpans step_spans(const data::PackedBatch& batch, int64_t source) {
   const int64_t mine = batch.cp_index;
@@ -105,10 +88,12 @@ AttentionPlan ContextParallelAttention::plan(const data::PackedBatch& batch,
   for (int i = 0; i < cp; ++i) {
     const int target = (group.index + i) % cp;
     const int source = (group.index - i + cp) % cp;
+    const HostSpans spans = step_spans(batch, source);
     plan.steps.push_back({.send_peer = group.ranks[static_cast<size_t>(target)],
                           .receive_peer = group.ranks[static_cast<size_t>(source)],
                           .mask = i == 0 ? AttentionMask::kCausal : AttentionMask::kNone,
-                          .spans = upload_spans(backend_, step_spans(batch, source))});
+                          .spans = upload_spans(backend_, spans.q_offset, spans.q_length,
+                                                spans.kv_offset, spans.kv_length)});
   }
   return plan;
 }

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -59,15 +58,8 @@ Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
     return verlcpp::upload<int32_t>(backend_, values, {static_cast<int64_t>(values.size())},
                                     MemoryTag::kWorkspace);
   };
-  const auto maximum = [](std::span<const int32_t> values) -> int64_t {
-    return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-  };
-  const AttentionSpans spans{.q_offset_S = ids(plan.q_offset),
-                             .q_length_S = ids(count),
-                             .kv_offset_S = ids(plan.kv_offset),
-                             .kv_length_S = ids(plan.kv_length),
-                             .max_q_length = maximum(count),
-                             .max_kv_length = maximum(plan.kv_length)};
+  const AttentionSpans spans =
+      upload_spans(backend_, plan.q_offset, count, plan.kv_offset, plan.kv_length);
   const Tensor positions_T = ids(plan.positions_T), cache_rows_T = ids(plan.cache_rows_T);
   const auto rows = static_cast<int64_t>(token_ids.size());
   const int64_t kv_columns = shard_.kv_heads * config_.head_dim;

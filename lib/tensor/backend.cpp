@@ -1,8 +1,31 @@
 #include "tensor/backend.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace verlcpp {
+
+AttentionSpans upload_spans(Backend& backend, std::span<const int32_t> q_offset,
+                            std::span<const int32_t> q_length, std::span<const int32_t> kv_offset,
+                            std::span<const int32_t> kv_length) {
+  const auto up = [&](std::span<const int32_t> values) {
+    return upload<int32_t>(backend, values, {static_cast<int64_t>(values.size())},
+                           MemoryTag::kWorkspace);
+  };
+  const auto maximum = [](std::span<const int32_t> values) -> int64_t {
+    return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  };
+  return {.q_offset_S = up(q_offset),
+          .q_length_S = up(q_length),
+          .kv_offset_S = up(kv_offset),
+          .kv_length_S = up(kv_length),
+          .q_lengths = {q_length.begin(), q_length.end()},
+          .kv_lengths = {kv_length.begin(), kv_length.end()},
+          .max_q_length = maximum(q_length),
+          .max_kv_length = maximum(kv_length),
+          .backend_state = nullptr};
+}
 
 Tensor upload_as(Backend& backend, DType dtype, std::span<const double> values, Shape shape,
                  MemoryTag tag) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,13 @@ enum class AttentionMask { kNone, kCausal, kBottomRight };
 /// call do not overlap, nor do its kv ranges.
 struct AttentionSpans {
   Tensor q_offset_S, q_length_S, kv_offset_S, kv_length_S;
-  int64_t max_q_length = 0;  // host copies of the maxima, for launch sizes
+  // On the host, for launch sizes and grouping.
+  std::vector<int32_t> q_lengths, kv_lengths;
+  int64_t max_q_length = 0;
   int64_t max_kv_length = 0;
+  /// What a backend makes of the ranges at their first use (offsets in its library's units), kept
+  /// for the calls of the other layers. Nobody else looks at it.
+  mutable std::shared_ptr<void> backend_state;
 };
 
 struct AdamWOptions {
@@ -189,6 +195,11 @@ Tensor upload(Backend& backend, std::span<const T> values, Shape shape, MemoryTa
   backend.write(t, std::as_bytes(values));
   return t;
 }
+
+/// Spans from host values, one entry a document in each.
+AttentionSpans upload_spans(Backend& backend, std::span<const int32_t> q_offset,
+                            std::span<const int32_t> q_length, std::span<const int32_t> kv_offset,
+                            std::span<const int32_t> kv_length);
 
 /// Float values in the run's dtype from host doubles, and back.
 Tensor upload_as(Backend& backend, DType dtype, std::span<const double> values, Shape shape,

@@ -24,13 +24,6 @@ AttentionSpans twin_of(const AttentionSpans& spans,
           .max_kv_length = spans.max_kv_length};
 }
 
-/// `x` becomes what `dtype` can store.
-void round_to(Backend& backend, const Tensor& x, DType dtype) {
-  const Tensor rounded = backend.allocate(dtype, x.shape(), MemoryTag::kWorkspace);
-  backend.copy(rounded, x);
-  backend.copy(x, rounded);
-}
-
 }  // namespace
 
 // --- attention
@@ -83,17 +76,10 @@ void CheckedBackend::attention_block_backward(AttentionMask mask, const Attentio
 void CheckedBackend::logit_stats(const Tensor& stats, const Tensor& logits, const Tensor& labels,
                                  const Tensor& temperature, int64_t first) {
   check("logit_stats",
-        {reads(labels), reads(temperature), changes("logits", logits),
+        {reads(logits), reads(labels), reads(temperature),
          writes("stats", stats).in_columns(4).at_least(1)},
         [&](Backend& b, const Twin& twin) {
-          const Tensor z = twin(logits), tau = twin(temperature);
-          b.logit_stats(twin(stats), z, twin(labels), tau, first);
-          if (!is_reference(b) || z.dtype() == logits.dtype()) return;
-          // The statistics are those of z as it is stored, in fewer bits on the subject.
-          round_to(b, z, logits.dtype());
-          const std::vector<double> ones(static_cast<size_t>(tau.numel()), 1.0);
-          b.logit_stats(twin(stats), z, twin(labels),
-                        upload_as(b, tau.dtype(), ones, tau.shape(), MemoryTag::kWorkspace), first);
+          b.logit_stats(twin(stats), twin(logits), twin(labels), twin(temperature), first);
         });
 }
 

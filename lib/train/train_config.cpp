@@ -79,4 +79,12 @@ std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron) {
   return settings;
 }
 
+bool deterministic(const TrainConfig& config) {
+  const config::Node& overrides =
+      config.actor_rollout_ref.actor.megatron.override_transformer_config;
+  const config::Node* mode = overrides.is_map() ? overrides.find("deterministic_mode") : nullptr;
+  const bool* on = mode == nullptr ? nullptr : mode->get_if<bool>();
+  return config.actor_rollout_ref.rollout.full_determinism || (on != nullptr && *on);
+}
+
 }  // namespace verlcpp::train

@@ -229,6 +229,7 @@ struct RolloutConfig {
   bool log_prob_use_dynamic_bsz = false;
   int64_t log_prob_max_token_len_per_gpu = 0;
   int64_t max_num_seqs = 256;
+  bool full_determinism = false;
   int64_t tensor_model_parallel_size =
       2;                                // without effect: the rollout runs in the training layout
   double gpu_memory_utilization = 0.5;  // without effect, likewise
@@ -251,6 +252,7 @@ struct RolloutConfig {
     v("log_prob_use_dynamic_bsz", log_prob_use_dynamic_bsz);
     v("log_prob_max_token_len_per_gpu", log_prob_max_token_len_per_gpu);
     v("max_num_seqs", max_num_seqs);
+    v("full_determinism", full_determinism);
     v("tensor_model_parallel_size", tensor_model_parallel_size);
     v("gpu_memory_utilization", gpu_memory_utilization);
     v("ignore_eos", ignore_eos);
@@ -407,5 +409,9 @@ struct DcpSettings {
 };
 /// Empty when dynamic_context_parallel is off.
 std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron);
+
+/// Whether a run is to repeat bit for bit: verl's rollout.full_determinism, or Megatron's
+/// deterministic_mode among the actor's transformer overrides (after validate).
+bool deterministic(const TrainConfig& config);
 
 }  // namespace verlcpp::train

@@ -50,6 +50,7 @@ void warn_unread(const Role& role, Findings& findings) {
                                          "recompute_method",
                                          "recompute_num_layers",
                                          "attention_backend",
+                                         "deterministic_mode",
                                          "min_dynamic_context_parallel_size",
                                          "fp8",
                                          "moe_router_fusion"};
@@ -78,6 +79,9 @@ void check_megatron_features(const Role& role, Findings& findings) {
           subject + " does not support virtual pipeline parallelism; must be null or 1");
   require(!switched_on(transformer_override(m, "fp8")), std::string(kOverride) + ".fp8",
           subject + " does not support FP8; must be null or False");
+  const config::Node* mode = transformer_override(m, "deterministic_mode");
+  require(mode == nullptr || mode->get_if<bool>() != nullptr,
+          std::string(kOverride) + ".deterministic_mode", "must be True, False or null");
   const config::Node& overrides = m.override_transformer_config;
   require(overrides.is_map() || overrides.is_null(), kOverride, "must be a group of keys");
   check_router_replay(role, findings);

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 
 #include "cpu/op_cases.h"
@@ -42,11 +41,7 @@ AttentionSpans OpRun::spans(const std::vector<int32_t>& q_offset,
                             const std::vector<int32_t>& q_length,
                             const std::vector<int32_t>& kv_offset,
                             const std::vector<int32_t>& kv_length) const {
-  const auto max_of = [](const std::vector<int32_t>& v) {
-    return v.empty() ? int64_t{0} : int64_t{*std::max_element(v.begin(), v.end())};
-  };
-  return {ints(q_offset),  ints(q_length),   ints(kv_offset),
-          ints(kv_length), max_of(q_length), max_of(kv_length)};
+  return upload_spans(backend, q_offset, q_length, kv_offset, kv_length);
 }
 
 std::vector<double> random_values(int64_t n, uint64_t stream) {

@@ -52,6 +52,18 @@ TEST_CASE("a budget nobody set follows data.max_token_len_per_gpu, in structs an
   }
 }
 
+TEST_CASE("a run is deterministic by verl's key or by Megatron's") {
+  const auto on = [](const std::vector<std::string>& overrides) {
+    return deterministic(configured(valid_run(), overrides).config);
+  };
+  const std::string mode =
+      "+actor_rollout_ref.actor.megatron.override_transformer_config.deterministic_mode=";
+  CHECK_FALSE(on({}));
+  CHECK_FALSE(on({mode + "False"}));
+  CHECK(on({mode + "True"}));
+  CHECK(on({"actor_rollout_ref.rollout.full_determinism=True"}));
+}
+
 TEST_CASE("the fed budget carries the origin of the value that fed it") {
   const test::Configured c = configured(valid_run(), {"data.max_token_len_per_gpu=4096"});
   CHECK(c.tree.find(kActorBudget)->origin().text ==

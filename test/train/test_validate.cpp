@@ -446,6 +446,13 @@ TEST_CASE("checkpoints need a folder and something to save") {
   CHECK(failure(valid_run(), {"trainer.save_freq=-1", at("file")}) == "valid");
 }
 
+TEST_CASE("deterministic_mode is True, False or null") {
+  const std::string key = kMegatron + "override_transformer_config.deterministic_mode";
+  CHECK(failure(valid_run(), {"+" + key + "=True"}) == "valid");
+  CHECK(failure(valid_run(), {"+" + key + "=null"}) == "valid");
+  check_table(valid_run(), {{{"+" + key + "=1"}, key, "must be True, False or null"}});
+}
+
 TEST_CASE("sizes no machine has are refused by name, not multiplied") {
   const std::string huge = "4611686018427387904";
   check_table(valid_run(),

@@ -1,0 +1,41 @@
+#include "cuda/attention_plan_key.h"
+
+#include <bit>
+
+namespace verlcpp::cuda {
+namespace {
+
+int64_t power_of_two(int64_t n) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
+}
+
+std::string name_of(AttentionMask mask) {
+  if (mask == AttentionMask::kNone) return "no mask";
+  return mask == AttentionMask::kCausal ? "causal" : "causal from the bottom right";
+}
+
+}  // namespace
+
+AttentionPlanKey plan_key(const AttentionArgs& args, const RaggedGroup& group, bool backward) {
+  return {.backward = backward,
+          .mask = args.mask,
+          .scale = args.scale,
+          .heads = args.heads,
+          .kv_heads = args.kv_heads,
+          .head_dim = args.head_dim,
+          .documents = group.bucket,
+          .q_length = group.q_bucket,
+          .kv_length = group.kv_bucket,
+          .q_rows = backward ? power_of_two(args.q_rows) : 0,
+          .kv_rows = backward ? power_of_two(args.kv_rows) : 0};
+}
+
+std::string to_text(const AttentionPlanKey& key) {
+  return (key.backward ? "attention backward, " : "attention forward, ") + name_of(key.mask) +
+         ", " + std::to_string(key.heads) + "/" + std::to_string(key.kv_heads) + " heads of " +
+         std::to_string(key.head_dim) + ", up to " + std::to_string(key.documents) +
+         " documents of up to " + std::to_string(key.q_length) + " rows against " +
+         std::to_string(key.kv_length);
+}
+
+}  // namespace verlcpp::cuda
