@@ -57,6 +57,7 @@ struct Saved {
 /// How a transformer computes, besides what its model and dtype say.
 struct TransformerOptions {
   bool sequence_parallel = false;
+  CpCommType cp_comm_type = CpCommType::kP2p;
   /// verl's use_fused_kernels (fused linear cross entropy): logits pass by in chunks of rows and
   /// are computed again in backward, instead of being kept.
   bool fused_head = false;
@@ -177,6 +178,7 @@ class Transformer {
   DType dtype_;
   TensorParallel tp_;
   TpShard shard_;
+  CpCommType cp_comm_type_;
   bool fused_head_;
   int64_t head_chunk_rows_;
   parallel::RankStatus* status_;

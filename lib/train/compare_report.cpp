@@ -51,10 +51,9 @@ std::string weights_from(const TrainConfig& config) {
 }
 
 std::string recompute_text(const TrainConfig& config) {
-  const config::Node& overrides =
-      config.actor_rollout_ref.actor.megatron.override_transformer_config;
-  const config::Node* node = overrides.is_map() ? overrides.find("recompute_granularity") : nullptr;
-  return node == nullptr || node->is_null() ? "none" : config::to_inline(*node);
+  const config::Node* node =
+      transformer_override(config.actor_rollout_ref.actor.megatron, "recompute_granularity");
+  return node == nullptr ? "none" : config::to_inline(*node);
 }
 
 int64_t batch_tokens(const Comparison& comparison) {

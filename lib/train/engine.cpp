@@ -18,11 +18,21 @@ std::vector<double> Engine::sum_over_pool(std::span<const double> values) const 
   return download(backend, x);
 }
 
+std::optional<model::CpCommType> cp_comm_type(const MegatronConfig& megatron) {
+  const config::Node* node = transformer_override(megatron, "cp_comm_type");
+  if (node == nullptr) return model::CpCommType::kP2p;
+  const auto* name = node->get_if<std::string>();
+  if (name != nullptr && *name == "p2p") return model::CpCommType::kP2p;
+  if (name != nullptr && *name == "all_gather") return model::CpCommType::kAllGather;
+  return std::nullopt;
+}
+
 model::Transformer make_transformer(Backend& backend, const model::ModelConfig& model, DType dtype,
                                     const ActorRolloutRefConfig& config,
                                     const parallel::RankCommunicators& comm) {
   const model::TransformerOptions options{
       .sequence_parallel = config.actor.megatron.sequence_parallel,
+      .cp_comm_type = cp_comm_type(config.actor.megatron).value(),
       .fused_head = config.model.use_fused_kernels};
   return {backend, model, dtype, &comm.tp, options, &comm.status};
 }

@@ -29,6 +29,10 @@ struct Engine {
   std::vector<double> sum_over_pool(std::span<const double> values) const;
 };
 
+/// Megatron's cp_comm_type in override_transformer_config, p2p where it is not set; nothing when it
+/// is none of those built.
+std::optional<model::CpCommType> cp_comm_type(const MegatronConfig& megatron);
+
 /// The transformer of one rank in the configured layout.
 model::Transformer make_transformer(Backend& backend, const model::ModelConfig& model, DType dtype,
                                     const ActorRolloutRefConfig& config,

@@ -7,15 +7,14 @@ namespace {
 
 /// The override's value as it prints; "null" when absent.
 std::string value_of(const MegatronConfig& megatron, const std::string& name) {
-  const config::Node& overrides = megatron.override_transformer_config;
-  const config::Node* node = overrides.is_map() ? overrides.find(name) : nullptr;
-  if (node == nullptr || node->is_null()) return "null";
+  const config::Node* node = transformer_override(megatron, name);
+  if (node == nullptr) return "null";
   const auto* text = node->get_if<std::string>();
   return text != nullptr ? *text : config::to_inline(*node);
 }
 
 int64_t num_layers(const MegatronConfig& megatron) {
-  const config::Node* node = megatron.override_transformer_config.find("recompute_num_layers");
+  const config::Node* node = transformer_override(megatron, "recompute_num_layers");
   const int64_t* value = node == nullptr ? nullptr : node->get_if<int64_t>();
   return value == nullptr ? 0 : *value;
 }

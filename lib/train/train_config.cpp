@@ -65,14 +65,19 @@ TrainConfig bind_train_config(config::Node& resolved_tree) {
   return config;
 }
 
+const config::Node* transformer_override(const MegatronConfig& megatron, const std::string& name) {
+  const config::Node& overrides = megatron.override_transformer_config;
+  const config::Node* node = overrides.is_map() ? overrides.find(name) : nullptr;
+  return node == nullptr || node->is_null() ? nullptr : node;
+}
+
 std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron) {
   if (!megatron.dynamic_context_parallel) return std::nullopt;
   DcpSettings settings;
   config::read(megatron.max_seqlen_per_dp_cp_rank, "max_seqlen_per_dp_cp_rank",
                settings.max_seqlen_per_rank);
-  const config::Node* min_cp =
-      megatron.override_transformer_config.find("min_dynamic_context_parallel_size");
-  if (min_cp != nullptr && !min_cp->is_null()) {
+  const config::Node* min_cp = transformer_override(megatron, "min_dynamic_context_parallel_size");
+  if (min_cp != nullptr) {
     config::read(*min_cp, "override_transformer_config.min_dynamic_context_parallel_size",
                  settings.min_cp);
   }

@@ -401,6 +401,9 @@ void apply_token_budget(config::Node& tree);
 /// wrong type.
 TrainConfig bind_train_config(config::Node& resolved_tree);
 
+/// The value of a key of override_transformer_config; null when absent or null there.
+const config::Node* transformer_override(const MegatronConfig& megatron, const std::string& name);
+
 /// Where sequences may go: max_seqlen_per_dp_cp_rank and the smallest group, typed (after
 /// validate).
 struct DcpSettings {

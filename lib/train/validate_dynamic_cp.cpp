@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "train/engine.h"
 #include "train/recompute.h"
 #include "train/validate_checks.h"
 
@@ -10,13 +11,8 @@ namespace verlcpp::train {
 namespace {
 
 constexpr const char* kOverride = "override_transformer_config";
-
-/// The value of a transformer override, or nullptr when absent or null.
-const config::Node* transformer_override(const MegatronConfig& megatron, const std::string& name) {
-  const config::Node& overrides = megatron.override_transformer_config;
-  const config::Node* node = overrides.is_map() ? overrides.find(name) : nullptr;
-  return node == nullptr || node->is_null() ? nullptr : node;
-}
+constexpr const char* kValidCpCommType =
+    "must be p2p (a ring) or all_gather; a2a, a2a+p2p and one type for each layer are not built";
 
 /// Anything but null and false.
 bool switched_on(const config::Node* node) {
@@ -50,6 +46,7 @@ void warn_unread(const Role& role, Findings& findings) {
                                          "recompute_method",
                                          "recompute_num_layers",
                                          "attention_backend",
+                                         "cp_comm_type",
                                          "deterministic_mode",
                                          "min_dynamic_context_parallel_size",
                                          "fp8",
@@ -85,6 +82,8 @@ void check_megatron_features(const Role& role, Findings& findings) {
   const config::Node& overrides = m.override_transformer_config;
   require(overrides.is_map() || overrides.is_null(), kOverride, "must be a group of keys");
   check_router_replay(role, findings);
+  const std::string comm_type = std::string(kOverride) + ".cp_comm_type";
+  require(cp_comm_type(m).has_value(), comm_type, kValidCpCommType);
   if (const std::string problem = recompute_problem(m); !problem.empty() && role.name == "actor") {
     const size_t colon = problem.find(": ");
     findings.add(role.key + "." + kOverride + "." + problem.substr(0, colon),

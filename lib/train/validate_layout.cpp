@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "train/engine.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -99,6 +100,8 @@ void check_reference_layout(const TrainConfig& config, Findings& findings) {
   same(actor.dynamic_context_parallel == ref.dynamic_context_parallel, "dynamic_context_parallel",
        "enable dynamic_context_parallel consistently on every colocated engine");
   same(actor.dtype == ref.dtype, "dtype", "the reference runs in the actor's dtype");
+  same(cp_comm_type(actor) == cp_comm_type(ref), "override_transformer_config.cp_comm_type",
+       "the reference runs in the actor's layout");
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ schedule::Plan one_group(int cp, const Documents& documents) {
   return {cp, {{{whole_group(cp, documents)}}}};
 }
 
+constexpr model::TransformerOptions kRing{.cp_comm_type = model::CpCommType::kP2p};
+constexpr model::TransformerOptions kAllGather{.cp_comm_type = model::CpCommType::kAllGather};
+
 void check_same(const RunResult& result, const RunResult& wanted) {
   CHECK(difference(result.log_probs, wanted.log_probs) < 1e-10);
   CHECK(difference(result.entropies, wanted.entropies) < 1e-10);
@@ -57,6 +60,41 @@ TEST_CASE("the ring's spans follow the zigzag layout") {
   CHECK(low.steps[1].spans.max_kv_length == 6);
 }
 
+TEST_CASE("the gathered rows' order and spans follow the zigzag layout") {
+  // Ten and three tokens on two ranks, padded to 12 and 4: chunks of three and of one. Locally the
+  // first document lies in rows 0-5, the second in 6 and 7.
+  cpu::CpuBackend backend;
+  const Documents documents{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1}};
+  const model::ContextParallelAttention attention(backend, nullptr);
+  using Ints = std::vector<int32_t>;
+  for (const int rank : {0, 1}) {
+    const auto batch = data::pack(schedule::PlanGroup{{4, 5}, {0, 1}}, 4 + rank, 1, documents);
+    const auto plan = attention.plan(batch, {{4, 5}, rank}, model::CpCommType::kAllGather);
+    REQUIRE(plan.gather);
+    CHECK(plan.steps.empty());
+    CHECK(ints(backend, plan.gather->order_G) ==
+          Ints{0, 1, 2, 8, 9, 10, 11, 12, 13, 3, 4, 5, 6, 14, 15, 7});
+    const auto check = [&](const AttentionSpans& spans, const Ints& q_offset, const Ints& q_length,
+                           const Ints& kv_length) {
+      CHECK(ints(backend, spans.q_offset_S) == q_offset);
+      CHECK(ints(backend, spans.q_length_S) == q_length);
+      CHECK(ints(backend, spans.kv_offset_S) == Ints{0, 12});
+      CHECK(ints(backend, spans.kv_length_S) == kv_length);
+    };
+    if (rank == 0) {
+      check(plan.gather->first, {0, 6}, {3, 1}, {3, 1});
+      check(plan.gather->second, {3, 7}, {1, 0}, {10, 0});
+      CHECK(ints(backend, plan.gather->second_rows_R) == Ints{3});
+    } else {
+      check(plan.gather->first, {0, 6}, {3, 1}, {6, 2});
+      check(plan.gather->second, {3, 7}, {3, 1}, {9, 3});
+      CHECK(ints(backend, plan.gather->second_rows_R) == Ints{3, 4, 5, 7});
+    }
+  }
+  const auto alone = data::pack(schedule::PlanGroup{{4}, {0}}, 4, 1, documents);
+  CHECK(!attention.plan(alone, {{4}, 0}, model::CpCommType::kAllGather).gather);
+}
+
 TEST_CASE("log-probs and gradient do not depend on the CP size") {
   const std::string kind = GENERATE("qwen2", "qwen3", "llama");
   const model::ModelConfig config = tiny_config(kind);
@@ -68,10 +106,14 @@ TEST_CASE("log-probs and gradient do not depend on the CP size") {
   }));
   const Documents documents = random_documents(config, lengths);
   const RunResult wanted = run_plan(config, one_group(1, documents), 1, documents);
-  for (const int cp : {2, 3, 4}) {
-    for (const int64_t tp : {1, 2}) {
-      CAPTURE(kind, lengths, cp, tp);
-      check_same(run_plan(config, one_group(cp, documents), tp, documents), wanted);
+  for (const auto& [name, options] : {std::pair{"ring", kRing}, {"all-gather", kAllGather}}) {
+    for (const int cp : {1, 2, 3, 4, 6}) {
+      for (const int64_t tp : {1, 2}) {
+        CAPTURE(kind, lengths, name, cp, tp);
+        check_same(
+            run_plan(config, one_group(cp, documents), tp, documents, DType::kFloat64, options),
+            wanted);
+      }
     }
   }
 }
@@ -79,17 +121,19 @@ TEST_CASE("log-probs and gradient do not depend on the CP size") {
 TEST_CASE("float32 keeps the layout's tolerance and is close to float64") {
   const model::ModelConfig config = tiny_config("qwen3");
   const Documents documents = random_documents(config, {21, 2, 33});
-  const auto run = [&](int cp, DType dtype) {
-    return run_plan(config, one_group(cp, documents), 1, documents, dtype);
+  const auto run = [&](int cp, DType dtype, const model::TransformerOptions& options = {}) {
+    return run_plan(config, one_group(cp, documents), 1, documents, dtype, options);
   };
   const RunResult exact = run(1, DType::kFloat64), wanted = run(1, DType::kFloat32);
   CHECK(difference(wanted.log_probs, exact.log_probs) < 1e-4);
   CHECK(relative_difference(wanted.gradient, exact.gradient) < 1e-5);
   for (const int cp : {2, 3}) {
-    CAPTURE(cp);
-    const RunResult result = run(cp, DType::kFloat32);
-    CHECK(difference(result.log_probs, wanted.log_probs) < 1e-5);
-    CHECK(relative_difference(result.gradient, wanted.gradient) < 1e-5);
+    for (const auto& options : {kRing, kAllGather}) {
+      CAPTURE(cp);
+      const RunResult result = run(cp, DType::kFloat32, options);
+      CHECK(difference(result.log_probs, wanted.log_probs) < 1e-5);
+      CHECK(relative_difference(result.gradient, wanted.gradient) < 1e-5);
+    }
   }
 }
 
@@ -102,7 +146,9 @@ TEST_CASE("groups of several sizes run side by side and one after the other") {
                             {{{{{0}, {1}}, {{1, 2, 3}, {0, 6}}}},
                              {{{{0, 1}, {3}}, {{2}, {2}}, {{3}, {5}}}},
                              {{{{0, 1, 2, 3}, {4}}}}}};
-  check_same(run_plan(config, plan, 1, documents), wanted);
+  for (const auto& options : {kRing, kAllGather}) {
+    check_same(run_plan(config, plan, 1, documents, DType::kFloat64, options), wanted);
+  }
 }
 
 TEST_CASE("a CP group of several ranks needs a communicator") {
@@ -110,12 +156,14 @@ TEST_CASE("a CP group of several ranks needs a communicator") {
   cpu::CpuBackend backend;
   const model::ParameterLayout layout(config, 1);
   const model::ParameterBuffer weights(backend, layout, DType::kFloat64, MemoryTag::kWeights);
-  const model::Transformer transformer(backend, config, DType::kFloat64);
   const Documents documents = random_documents(config, {9});
-  const RankBatch batch(transformer, whole_group(2, documents), 0, 1, documents);
   const model::ContextParallelAttention attention(backend, nullptr);
-  CHECK_THROWS_AS(transformer.forward(weights, batch.device(), attention, nullptr),
-                  std::logic_error);
+  for (const auto& options : {kRing, kAllGather}) {
+    const model::Transformer transformer(backend, config, DType::kFloat64, nullptr, options);
+    const RankBatch batch(transformer, whole_group(2, documents), 0, 1, documents);
+    CHECK_THROWS_AS(transformer.forward(weights, batch.device(), attention, nullptr),
+                    std::logic_error);
+  }
 }
 
 TEST_CASE("a plan is refused for a batch packed for another group") {

@@ -138,7 +138,8 @@ TokenValues no_values(const Documents& documents) {
 }
 
 RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan, int64_t tp,
-                   const Documents& documents, DType dtype) {
+                   const Documents& documents, DType dtype,
+                   const model::TransformerOptions& options) {
   RunResult result{no_values(documents), no_values(documents), {}};
   parallel::run_thread_ranks({.world = plan.pool}, [&](const parallel::Topology& me,
                                                        parallel::RankCommunicators comms) {
@@ -148,7 +149,7 @@ RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan,
     const model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
     const model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
     set_flat(backend, weights, random_weights(layout));
-    const model::Transformer transformer(backend, config, dtype);
+    const model::Transformer transformer(backend, config, dtype, nullptr, options);
     const model::ContextParallelAttention attention(backend, &comms.cp);
     for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
       for (const schedule::PlanGroup& group : micro_batch.groups) {

@@ -64,7 +64,8 @@ struct RunResult {
 
 /// Forward and backward of a plan on as many thread ranks as its pool.
 RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan, int64_t tp,
-                   const Documents& documents, DType dtype = DType::kFloat64);
+                   const Documents& documents, DType dtype = DType::kFloat64,
+                   const model::TransformerOptions& options = {});
 
 /// Largest difference of two runs' token values; infinite when one has a value the other lacks.
 double difference(const TokenValues& a, const TokenValues& b);

@@ -258,6 +258,9 @@ RandomLayout draw_layout(uint64_t seed, int64_t index, const RandomCase& of) {
   for (std::string& o : draw_recompute(dice)) l.overrides.push_back(std::move(o));
   l.fused_head = dice.chance(0.3);
   l.overrides.push_back("actor_rollout_ref.model.use_fused_kernels=" + text(l.fused_head));
+  l.all_gather = dice.chance(0.4);
+  l.overrides.push_back("+" + megatron("override_transformer_config.cp_comm_type=") +
+                        (l.all_gather ? "all_gather" : "p2p"));
   return l;
 }
 

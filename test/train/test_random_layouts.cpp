@@ -204,6 +204,8 @@ TEST_CASE("draws repeat, and cover what they are for") {
     seen["DCP with TP"] += l.dynamic_cp && l.tp > 1;
     seen["shuffled packing"] += l.shuffle_packing;
     seen["fused head with TP"] += l.fused_head && l.tp > 1;
+    seen["all-gather with static CP"] += l.all_gather && !l.dynamic_cp && l.cp > 1;
+    seen["all-gather with DCP"] += l.all_gather && l.dynamic_cp;
     seen["tied with TP"] += l.tp > 1 && of.model.tied_embeddings;
   }
   CHECK(tp == std::set<int64_t>{1, 2, 4});
