@@ -61,8 +61,9 @@ train::Comparison compare_rank(const std::vector<train::CompareArm>& arms,
       *backend, comm,
       config.trainer.device == "cpu" ? train::thread_cpu_seconds : train::wall_seconds);
   const parallel::RankCommunicators metered = meter.communicators();
-  const model::Transformer transformer = train::make_transformer(
-      *backend, inputs.model, dtype_named(megatron.dtype).value(), megatron, metered);
+  const model::Transformer transformer =
+      train::make_transformer(*backend, inputs.model, dtype_named(megatron.dtype).value(),
+                              config.actor_rollout_ref, metered);
   const train::Engine engine{*backend, transformer, topology, metered,
                              train::recompute_policy(megatron, inputs.model.layers)};
   return train::compare_dcp(engine, meter, arms, inputs, options);

@@ -63,8 +63,8 @@ bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
   const auto backend = make_backend(config, static_cast<int>(topology.rank()));
   comm.attach(*backend);
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
-  const model::Transformer transformer = train::make_transformer(
-      *backend, inputs.model, dtype, config.actor_rollout_ref.actor.megatron, comm);
+  const model::Transformer transformer =
+      train::make_transformer(*backend, inputs.model, dtype, config.actor_rollout_ref, comm);
   const train::Engine engine{
       *backend, transformer, topology, comm,
       train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};

@@ -149,8 +149,10 @@ void CudaBackend::embedding_backward(const Tensor& d_table, const Tensor& d_out,
                                      int64_t first) {
   expect_rank(d_table, "d_table", 2);
   expect_tensor(d_out, "d_out", d_out.dtype(), {ids.numel(), d_table.dim(1)});
+  const int64_t words = embedding_workspace(ids.numel()) / size_of(DType::kInt64) + 1;
+  const Tensor workspace = allocate(DType::kInt64, {words}, MemoryTag::kWorkspace);
   cuda::embedding_backward(stream_, d_out.dtype(), ids.numel(), d_table.dim(0), d_table.dim(1),
-                           first, d_table.as<float>(), d_out.data(), ints(ids));
+                           first, d_table.as<float>(), d_out.data(), ints(ids), workspace.data());
 }
 
 void CudaBackend::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {

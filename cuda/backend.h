@@ -71,10 +71,11 @@ class CudaBackend final : public Backend {
                    const Tensor& temperature_R, int64_t first) override;
   void token_log_prob(const Tensor& log_prob_R, const Tensor& entropy_R, const Tensor& lse_R,
                       const Tensor& stats_PR4) override;
-  void token_log_prob_backward(const Tensor& logits_RV, const Tensor& labels_R,
-                               const Tensor& temperature_R, const Tensor& entropy_R,
-                               const Tensor& lse_R, const Tensor& d_log_prob_R,
-                               const Tensor& d_entropy_R, int64_t first) override;
+  void token_log_prob_backward(const Tensor& d_logits_RV, const Tensor& logits_RV,
+                               const Tensor& labels_R, const Tensor& temperature_R,
+                               const Tensor& entropy_R, const Tensor& lse_R,
+                               const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+                               int64_t first) override;
   void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
               const Tensor& counters_B4, const SamplingOptions& options) override;
 

@@ -41,6 +41,7 @@ AttentionArgs attention_args(AttentionMask mask, const AttentionSpans& spans, do
 
 void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tensor> per_row) {
   expect_rank(logits, "logits", 2);
+  expect_tensor(logits, "logits", DType::kFloat32, logits.shape());
   expect_tensor(labels, "labels", DType::kInt32, {logits.dim(0)});
   for (const Tensor& x : per_row) expect_tensor(x, "per row", DType::kFloat32, {logits.dim(0)});
 }
@@ -124,9 +125,8 @@ void CudaBackend::logit_stats(const Tensor& stats, const Tensor& logits, const T
                               const Tensor& temperature, int64_t first) {
   check_head(logits, labels, std::span(&temperature, 1));
   expect_tensor(stats, "stats", DType::kFloat64, {logits.dim(0), 4});
-  cuda::logit_stats(stream_, logits.dtype(), logits.dim(0), logits.dim(1), first,
-                    stats.as<double>(), logits.data(), labels.as<int32_t>(),
-                    temperature.as<float>());
+  cuda::logit_stats(stream_, logits.dim(0), logits.dim(1), first, stats.as<double>(),
+                    logits.as<float>(), labels.as<int32_t>(), temperature.as<float>());
 }
 
 void CudaBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, const Tensor& lse,
@@ -139,16 +139,18 @@ void CudaBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, 
                        lse.as<float>(), stats.as<double>());
 }
 
-void CudaBackend::token_log_prob_backward(const Tensor& logits, const Tensor& labels,
-                                          const Tensor& temperature, const Tensor& entropy,
-                                          const Tensor& lse, const Tensor& d_log_prob,
-                                          const Tensor& d_entropy, int64_t first) {
+void CudaBackend::token_log_prob_backward(const Tensor& d_logits, const Tensor& logits,
+                                          const Tensor& labels, const Tensor& temperature,
+                                          const Tensor& entropy, const Tensor& lse,
+                                          const Tensor& d_log_prob, const Tensor& d_entropy,
+                                          int64_t first) {
   const Tensor per_row[] = {temperature, entropy, lse, d_log_prob, d_entropy};
   check_head(logits, labels, per_row);
-  cuda::token_log_prob_backward(stream_, logits.dtype(), logits.dim(0), logits.dim(1), first,
-                                logits.data(), labels.as<int32_t>(), temperature.as<float>(),
-                                entropy.as<float>(), lse.as<float>(), d_log_prob.as<float>(),
-                                d_entropy.as<float>());
+  expect_tensor(d_logits, "d_logits", d_logits.dtype(), logits.shape());
+  cuda::token_log_prob_backward(stream_, d_logits.dtype(), logits.dim(0), logits.dim(1), first,
+                                d_logits.data(), logits.as<float>(), labels.as<int32_t>(),
+                                temperature.as<float>(), entropy.as<float>(), lse.as<float>(),
+                                d_log_prob.as<float>(), d_entropy.as<float>());
 }
 
 void CudaBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor& logits,
@@ -158,8 +160,8 @@ void CudaBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor
   expect_tensor(ids, "ids", DType::kInt32, {rows});
   expect_tensor(log_prob, "log_prob", DType::kFloat32, {rows});
   expect_tensor(counters, "counters", DType::kInt32, {rows, 4});
-  cuda::sample(stream_, logits.dtype(), rows, logits.dim(1), ids.as<int32_t>(),
-               log_prob.as<float>(), logits.data(), counters.as<int32_t>(), options);
+  cuda::sample(stream_, rows, logits.dim(1), ids.as<int32_t>(), log_prob.as<float>(),
+               logits.as<float>(), counters.as<int32_t>(), options);
 }
 
 }  // namespace verlcpp::cuda

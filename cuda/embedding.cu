@@ -1,3 +1,5 @@
+#include <cub/device/device_radix_sort.cuh>
+
 #include "cuda/check.h"
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
@@ -17,26 +19,66 @@ __global__ void embedding_kernel(int64_t vocab, int64_t width, int64_t first, T*
   }
 }
 
-/// The block of a token's first occurrence adds up all of its occurrences in row order, so that no
-/// two blocks write one row of the table.
+__global__ void count_up_kernel(int64_t rows, int32_t* out) {
+  const int64_t t = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (t < rows) out[t] = static_cast<int32_t>(t);
+}
+
+/// First place after `at` whose id is another one.
+__device__ int64_t segment_end(const int32_t* ids, int64_t at, int64_t rows) {
+  const int32_t id = ids[at];
+  int64_t low = at + 1, high = rows;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (ids[middle] == id) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// `ids` are sorted, `order` has the row of each, rising within an id. The blocks of an id's first
+/// place, one per kThreads columns, add up all of its rows in row order; the others have nothing
+/// to do.
 template <class T>
 __global__ void embedding_backward_kernel(int64_t rows, int64_t vocab, int64_t width, int64_t first,
-                                          float* d_table, const T* d_out, const int32_t* ids) {
-  const int64_t t = blockIdx.x;
-  const int32_t id = ids[t];
-  if (id < first || id >= first + vocab) return;
-  int earlier = 0;
-  for (int64_t s = threadIdx.x; s < t; s += blockDim.x) earlier |= ids[s] == id;
-  if (__syncthreads_or(earlier)) return;
-  float* row = d_table + (id - first) * width;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    float sum = row[i];
-    for (int64_t s = t; s < rows; ++s) {
-      if (ids[s] == id) sum += to_float(d_out[s * width + i]);
-    }
-    row[i] = sum;
-  }
+                                          float* d_table, const T* d_out, const int32_t* ids,
+                                          const int32_t* order) {
+  const int64_t at = blockIdx.x, i = int64_t{blockIdx.y} * kThreads + threadIdx.x;
+  const int32_t id = ids[at];
+  if (id < first || id >= first + vocab || i >= width) return;
+  if (at > 0 && ids[at - 1] == id) return;
+  const int64_t end = segment_end(ids, at, rows);
+  float* out = d_table + (id - first) * width + i;
+  float sum = *out;
+#pragma unroll 8
+  for (int64_t s = at; s < end; ++s) sum += to_float(d_out[order[s] * width + i]);
+  *out = sum;
 }
+
+/// Room for the sort: its own, the rows, and both in order.
+struct Workspace {
+  static int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+  explicit Workspace(int64_t rows)
+      : list(aligned(rows * static_cast<int64_t>(sizeof(int32_t)))), count(static_cast<int>(rows)) {
+    check(sort(nullptr, nullptr, nullptr), "the workspace of a sort");
+  }
+  int64_t bytes() const { return 3 * list + static_cast<int64_t>(sort_bytes); }
+  int32_t* part(std::byte* base, int64_t index) const {
+    return reinterpret_cast<int32_t*>(base + index * list);
+  }
+  /// Stable. Without a base it only finds out how many bytes it needs.
+  cudaError_t sort(std::byte* base, const int32_t* ids, cudaStream_t stream) {
+    return cub::DeviceRadixSort::SortPairs(base == nullptr ? nullptr : base + 3 * list, sort_bytes,
+                                           ids, part(base, 0), part(base, 1), part(base, 2), count,
+                                           0, 32, stream);
+  }
+  int64_t list;  // bytes of one list
+  int count;
+  size_t sort_bytes = 0;
+};
 
 }  // namespace
 
@@ -50,13 +92,20 @@ void embedding(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, in
   check_launch("embedding");
 }
 
+int64_t embedding_workspace(int64_t rows) { return rows == 0 ? 0 : Workspace(rows).bytes(); }
+
 void embedding_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
                         int64_t width, int64_t first, float* d_table, const void* d_out,
-                        const int32_t* ids) {
+                        const int32_t* ids, std::byte* workspace) {
   if (rows * width == 0) return;
+  Workspace w(rows);
+  count_up_kernel<<<grid_for(rows, kThreads), kThreads, 0, stream>>>(rows, w.part(workspace, 1));
+  check(w.sort(workspace, ids, stream), "the sort of token ids");
+  const dim3 grid(static_cast<unsigned>(rows), grid_for(width, kThreads));
   dispatch(dtype, [&]<class T>() {
-    embedding_backward_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        rows, vocab, width, first, d_table, static_cast<const T*>(d_out), ids);
+    embedding_backward_kernel<<<grid, kThreads, 0, stream>>>(
+        rows, vocab, width, first, d_table, static_cast<const T*>(d_out), w.part(workspace, 0),
+        w.part(workspace, 2));
   });
   check_launch("embedding_backward");
 }

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tensor/backend.h"
@@ -31,9 +32,11 @@ void sum_squares(cudaStream_t stream, DType dtype, int64_t n, double* out, doubl
 // --- embedding.cu
 void embedding(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t width,
                int64_t first, void* out, const void* table, const int32_t* ids);
+/// `workspace` holds embedding_workspace(rows) bytes, which grow linearly with the rows.
+int64_t embedding_workspace(int64_t rows);
 void embedding_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
                         int64_t width, int64_t first, float* d_table, const void* d_out,
-                        const int32_t* ids);
+                        const int32_t* ids, std::byte* workspace);
 
 // --- rows.cu (bytes; every size a multiple of 2)
 void gather_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
@@ -83,19 +86,19 @@ void attention_merge(cudaStream_t stream, int64_t rows, int64_t head_dim, float*
                      const float* o_part, const float* lse_part);
 
 // --- log_prob.cu
-void logit_stats(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t first,
-                 double* stats, void* logits, const int32_t* labels, const float* temperature);
+void logit_stats(cudaStream_t stream, int64_t rows, int64_t vocab, int64_t first, double* stats,
+                 const float* logits, const int32_t* labels, const float* temperature);
 void token_log_prob(cudaStream_t stream, int64_t rows, int64_t parts, float* log_prob,
                     float* entropy, float* lse, const double* stats);
+/// `dtype` is that of d_logits.
 void token_log_prob_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
-                             int64_t first, void* logits, const int32_t* labels,
-                             const float* temperature, const float* entropy, const float* lse,
-                             const float* d_log_prob, const float* d_entropy);
+                             int64_t first, void* d_logits, const float* logits,
+                             const int32_t* labels, const float* temperature, const float* entropy,
+                             const float* lse, const float* d_log_prob, const float* d_entropy);
 
 // --- sample.cu
-void sample(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int32_t* ids,
-            float* log_prob, const void* logits, const int32_t* counters,
-            const SamplingOptions& options);
+void sample(cudaStream_t stream, int64_t rows, int64_t vocab, int32_t* ids, float* log_prob,
+            const float* logits, const int32_t* counters, const SamplingOptions& options);
 
 // --- adamw.cu
 /// `weight` (dtype) becomes the rounded `master`; they may be one buffer of float32.

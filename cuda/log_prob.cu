@@ -11,24 +11,19 @@ constexpr double kInf = HUGE_VAL;
 /// verl's floor, so that temperature 0 means (nearly) greedy instead of a division by zero.
 __device__ inline float safe_temperature(float t) { return t > 0.0f ? t : 1e-8f; }
 
-/// One block a row. Scaled logits are written back as T, and what is read afterwards is what was
-/// written, so that forward and backward see the same numbers.
-template <class T>
-__global__ void logit_stats_kernel(int64_t vocab, int64_t first, double* stats, T* logits,
+/// One block a row.
+__global__ void logit_stats_kernel(int64_t vocab, int64_t first, double* stats, const float* logits,
                                    const int32_t* labels, const float* temperature) {
   const int64_t r = blockIdx.x;
-  T* z = logits + r * vocab;
+  const float* row = logits + r * vocab;
   const float tau = safe_temperature(temperature[r]);
   float max = -INFINITY;
-  for (int64_t v = threadIdx.x; v < vocab; v += blockDim.x) {
-    z[v] = from_float<T>(to_float(z[v]) / tau);
-    max = fmaxf(max, to_float(z[v]));
-  }
-  max = block_max(max);
+  for (int64_t v = threadIdx.x; v < vocab; v += blockDim.x) max = fmaxf(max, row[v]);
+  max = block_max(max) / tau;
   float sum = 0, weighted = 0;
   if (max != -INFINITY) {
     for (int64_t v = threadIdx.x; v < vocab; v += blockDim.x) {
-      const float shifted = to_float(z[v]) - max, e = expf(shifted);
+      const float shifted = row[v] / tau - max, e = expf(shifted);
       sum += e;
       if (e != 0.0f) weighted += e * shifted;  // 0 * -inf counts as 0
     }
@@ -40,7 +35,7 @@ __global__ void logit_stats_kernel(int64_t vocab, int64_t first, double* stats, 
   stats[r * 4] = max;
   stats[r * 4 + 1] = all;
   stats[r * 4 + 2] = all_weighted;
-  stats[r * 4 + 3] = label >= 0 && label < vocab ? static_cast<double>(to_float(z[label])) : -kInf;
+  stats[r * 4 + 3] = label >= 0 && label < vocab ? static_cast<double>(row[label] / tau) : -kInf;
 }
 
 __global__ void token_log_prob_kernel(int64_t rows, int64_t parts, float* log_prob, float* entropy,
@@ -66,33 +61,35 @@ __global__ void token_log_prob_kernel(int64_t rows, int64_t parts, float* log_pr
   entropy[r] = static_cast<float>(log_sum - weighted / sum);
 }
 
+/// d_logits may be logits themselves: each element is read, then written, by one thread.
 template <class T>
-__global__ void token_log_prob_backward_kernel(int64_t vocab, int64_t first, T* logits,
-                                               const int32_t* labels, const float* temperature,
-                                               const float* entropy, const float* lse,
-                                               const float* d_log_prob, const float* d_entropy) {
+__global__ void token_log_prob_backward_kernel(int64_t vocab, int64_t first, T* d_logits,
+                                               const float* logits, const int32_t* labels,
+                                               const float* temperature, const float* entropy,
+                                               const float* lse, const float* d_log_prob,
+                                               const float* d_entropy) {
   const int64_t r = blockIdx.x;
-  T* z = logits + r * vocab;
-  const float inverse = 1.0f / safe_temperature(temperature[r]);
+  const float* row = logits + r * vocab;
+  T* d_row = d_logits + r * vocab;
+  const float tau = safe_temperature(temperature[r]), inverse = 1.0f / tau;
   const float d_lp = d_log_prob[r] * inverse, d_ent = d_entropy[r] * inverse;
+  const float row_lse = lse[r], row_entropy = entropy[r];
   const int64_t label = labels[r] - first;
   for (int64_t v = threadIdx.x; v < vocab; v += blockDim.x) {
-    const float log_p = to_float(z[v]) - lse[r], p = expf(log_p);
-    float d = p == 0.0f ? 0.0f : -p * (d_lp + d_ent * (log_p + entropy[r]));
+    const float log_p = row[v] / tau - row_lse, p = expf(log_p);
+    float d = p == 0.0f ? 0.0f : -p * (d_lp + d_ent * (log_p + row_entropy));
     if (v == label) d += d_lp;
-    z[v] = from_float<T>(d);
+    d_row[v] = from_float<T>(d);
   }
 }
 
 }  // namespace
 
-void logit_stats(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t first,
-                 double* stats, void* logits, const int32_t* labels, const float* temperature) {
+void logit_stats(cudaStream_t stream, int64_t rows, int64_t vocab, int64_t first, double* stats,
+                 const float* logits, const int32_t* labels, const float* temperature) {
   if (rows == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    logit_stats_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        vocab, first, stats, static_cast<T*>(logits), labels, temperature);
-  });
+  logit_stats_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
+      vocab, first, stats, logits, labels, temperature);
   check_launch("logit_stats");
 }
 
@@ -105,14 +102,14 @@ void token_log_prob(cudaStream_t stream, int64_t rows, int64_t parts, float* log
 }
 
 void token_log_prob_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
-                             int64_t first, void* logits, const int32_t* labels,
-                             const float* temperature, const float* entropy, const float* lse,
-                             const float* d_log_prob, const float* d_entropy) {
+                             int64_t first, void* d_logits, const float* logits,
+                             const int32_t* labels, const float* temperature, const float* entropy,
+                             const float* lse, const float* d_log_prob, const float* d_entropy) {
   if (rows == 0) return;
   dispatch(dtype, [&]<class T>() {
     token_log_prob_backward_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        vocab, first, static_cast<T*>(logits), labels, temperature, entropy, lse, d_log_prob,
-        d_entropy);
+        vocab, first, static_cast<T*>(d_logits), logits, labels, temperature, entropy, lse,
+        d_log_prob, d_entropy);
   });
   check_launch("token_log_prob_backward");
 }

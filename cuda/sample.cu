@@ -28,17 +28,16 @@ struct Cut {
   }
 };
 
-template <class T>
 struct Row {
-  const T* logits;
+  const float* logits;
   int vocab;
   float temperature;
-  __device__ float z(int v) const { return to_float(logits[v]) / temperature; }
+  __device__ float z(int v) const { return logits[v] / temperature; }
 };
 
 /// Sum over the row of weight(token, key) where it counts.
-template <class T, class Weight>
-__device__ double row_sum(const Row<T>& row, Weight weight) {
+template <class Weight>
+__device__ double row_sum(const Row& row, Weight weight) {
   double sum = 0;
   for (int v = threadIdx.x; v < row.vocab; v += blockDim.x) sum += weight(v, key_of(row.z(v)));
   return block_sum(sum);
@@ -46,8 +45,8 @@ __device__ double row_sum(const Row<T>& row, Weight weight) {
 
 /// The cut after the fewest best tokens, among those that `within` keeps, whose weights reach
 /// `goal`.
-template <class T, class Weight>
-__device__ Cut cut_at(const Row<T>& row, const Cut& within, double goal, Weight weight) {
+template <class Weight>
+__device__ Cut cut_at(const Row& row, const Cut& within, double goal, Weight weight) {
   uint32_t low = 0, high = 0xffffffffu;  // the largest key whose suffix reaches the goal
   while (low < high) {
     const uint32_t middle = high - (high - low) / 2;  // rounded up, without overflow
@@ -118,11 +117,10 @@ struct Options {
   uint2 key;
 };
 
-template <class T>
-__global__ void sample_kernel(int vocab, int32_t* ids, float* log_prob, const T* logits,
+__global__ void sample_kernel(int vocab, int32_t* ids, float* log_prob, const float* logits,
                               const int32_t* counters, Options options) {
   const int64_t b = blockIdx.x;
-  const Row<T> row{logits + b * vocab, vocab, options.greedy ? 1.0f : options.temperature};
+  const Row row{logits + b * vocab, vocab, options.greedy ? 1.0f : options.temperature};
   float max = -INFINITY;
   for (int v = threadIdx.x; v < vocab; v += blockDim.x) max = fmaxf(max, row.z(v));
   max = block_max(max);
@@ -169,9 +167,8 @@ __global__ void sample_kernel(int vocab, int32_t* ids, float* log_prob, const T*
 
 }  // namespace
 
-void sample(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int32_t* ids,
-            float* log_prob, const void* logits, const int32_t* counters,
-            const SamplingOptions& options) {
+void sample(cudaStream_t stream, int64_t rows, int64_t vocab, int32_t* ids, float* log_prob,
+            const float* logits, const int32_t* counters, const SamplingOptions& options) {
   expects(rows == 0 || vocab > 0, "sampling from an empty vocabulary");
   if (rows == 0) return;
   const Options device{.temperature = static_cast<float>(options.temperature),
@@ -179,10 +176,8 @@ void sample(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int32
                        .top_k = options.top_k,
                        .top_p = options.top_p,
                        .key = {options.key[0], options.key[1]}};
-  dispatch(dtype, [&]<class T>() {
-    sample_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        static_cast<int>(vocab), ids, log_prob, static_cast<const T*>(logits), counters, device);
-  });
+  sample_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
+      static_cast<int>(vocab), ids, log_prob, logits, counters, device);
   check_launch("sample");
 }
 

@@ -161,15 +161,17 @@ void CpuBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, c
   });
 }
 
-void CpuBackend::token_log_prob_backward(const Tensor& logits, const Tensor& labels,
-                                         const Tensor& temperature, const Tensor& entropy,
-                                         const Tensor& lse, const Tensor& d_log_prob,
-                                         const Tensor& d_entropy, int64_t first) {
+void CpuBackend::token_log_prob_backward(const Tensor& d_logits, const Tensor& logits,
+                                         const Tensor& labels, const Tensor& temperature,
+                                         const Tensor& entropy, const Tensor& lse,
+                                         const Tensor& d_log_prob, const Tensor& d_entropy,
+                                         int64_t first) {
   check_head(logits, labels, std::array{temperature, entropy, lse, d_log_prob, d_entropy});
+  expect_like(d_logits, "d_logits", logits);
   dispatch(logits.dtype(), [&]<class T>() {
-    cpu::token_log_prob_backward(logits.dim(0), logits.dim(1), first, logits.as<T>(),
-                                 labels.as<int32_t>(), temperature.as<T>(), entropy.as<T>(),
-                                 lse.as<T>(), d_log_prob.as<T>(), d_entropy.as<T>());
+    cpu::token_log_prob_backward(
+        logits.dim(0), logits.dim(1), first, d_logits.as<T>(), logits.as<T>(), labels.as<int32_t>(),
+        temperature.as<T>(), entropy.as<T>(), lse.as<T>(), d_log_prob.as<T>(), d_entropy.as<T>());
   });
 }
 

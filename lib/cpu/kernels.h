@@ -96,15 +96,16 @@ void attention_merge(int64_t rows, int64_t head_dim, T* o, T* lse, const T* o_pa
 
 // --- log_prob.cpp
 template <class T>
-void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, T* logits,
+void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, const T* logits,
                  const int32_t* labels, const T* temperature);
 template <class T>
 void token_log_prob(int64_t rows, int64_t parts, T* log_prob, T* entropy, T* lse,
                     const double* stats);
 template <class T>
-void token_log_prob_backward(int64_t rows, int64_t vocab, int64_t first, T* logits,
-                             const int32_t* labels, const T* temperature, const T* entropy,
-                             const T* lse, const T* d_log_prob, const T* d_entropy);
+void token_log_prob_backward(int64_t rows, int64_t vocab, int64_t first, T* d_logits,
+                             const T* logits, const int32_t* labels, const T* temperature,
+                             const T* entropy, const T* lse, const T* d_log_prob,
+                             const T* d_entropy);
 
 // --- sample.cpp
 template <class T>

@@ -35,15 +35,14 @@ Stats merged(const Stats& a, const Stats& b) {
 }  // namespace
 
 template <class T>
-void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, T* logits,
+void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, const T* logits,
                  const int32_t* labels, const T* temperature) {
   for (int64_t r = 0; r < rows; ++r, logits += vocab, stats += 4) {
     const T tau = safe_temperature(temperature[r]);
-    for (int64_t v = 0; v < vocab; ++v) logits[v] /= tau;
-    const T max = *std::max_element(logits, logits + vocab);
+    const T max = *std::max_element(logits, logits + vocab) / tau;
     double sum = 0, weighted = 0;
     for (int64_t v = 0; v < vocab && max != -kInf; ++v) {
-      const T shifted = logits[v] - max, e = std::exp(shifted);
+      const T shifted = logits[v] / tau - max, e = std::exp(shifted);
       sum += e;
       if (e != T{0}) weighted += static_cast<double>(e) * shifted;  // 0 * -inf counts as 0
     }
@@ -51,7 +50,7 @@ void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, T* l
     stats[0] = max;
     stats[1] = sum;
     stats[2] = weighted;
-    stats[3] = label >= 0 && label < vocab ? static_cast<double>(logits[label]) : -kInf;
+    stats[3] = label >= 0 && label < vocab ? static_cast<double>(logits[label] / tau) : -kInf;
   }
 }
 
@@ -72,31 +71,33 @@ void token_log_prob(int64_t rows, int64_t parts, T* log_prob, T* entropy, T* lse
 }
 
 template <class T>
-void token_log_prob_backward(int64_t rows, int64_t vocab, int64_t first, T* logits,
-                             const int32_t* labels, const T* temperature, const T* entropy,
-                             const T* lse, const T* d_log_prob, const T* d_entropy) {
-  for (int64_t r = 0; r < rows; ++r, logits += vocab) {
-    const T inverse = T{1} / safe_temperature(temperature[r]);
+void token_log_prob_backward(int64_t rows, int64_t vocab, int64_t first, T* d_logits,
+                             const T* logits, const int32_t* labels, const T* temperature,
+                             const T* entropy, const T* lse, const T* d_log_prob,
+                             const T* d_entropy) {
+  for (int64_t r = 0; r < rows; ++r, logits += vocab, d_logits += vocab) {
+    const T tau = safe_temperature(temperature[r]), inverse = T{1} / tau;
     const T d_lp = d_log_prob[r] * inverse, d_ent = d_entropy[r] * inverse;
     for (int64_t v = 0; v < vocab; ++v) {
-      const T log_p = logits[v] - lse[r], p = std::exp(log_p);
-      logits[v] = p == T{0} ? T{0} : -p * (d_lp + d_ent * (log_p + entropy[r]));
+      const T log_p = logits[v] / tau - lse[r], p = std::exp(log_p);
+      d_logits[v] = p == T{0} ? T{0} : -p * (d_lp + d_ent * (log_p + entropy[r]));
     }
     const int64_t label = labels[r] - first;
-    if (label >= 0 && label < vocab) logits[label] += d_lp;
+    if (label >= 0 && label < vocab) d_logits[label] += d_lp;
   }
 }
 
-template void logit_stats(int64_t, int64_t, int64_t, double*, float*, const int32_t*, const float*);
-template void logit_stats(int64_t, int64_t, int64_t, double*, double*, const int32_t*,
+template void logit_stats(int64_t, int64_t, int64_t, double*, const float*, const int32_t*,
+                          const float*);
+template void logit_stats(int64_t, int64_t, int64_t, double*, const double*, const int32_t*,
                           const double*);
 template void token_log_prob(int64_t, int64_t, float*, float*, float*, const double*);
 template void token_log_prob(int64_t, int64_t, double*, double*, double*, const double*);
-template void token_log_prob_backward(int64_t, int64_t, int64_t, float*, const int32_t*,
-                                      const float*, const float*, const float*, const float*,
-                                      const float*);
-template void token_log_prob_backward(int64_t, int64_t, int64_t, double*, const int32_t*,
-                                      const double*, const double*, const double*, const double*,
-                                      const double*);
+template void token_log_prob_backward(int64_t, int64_t, int64_t, float*, const float*,
+                                      const int32_t*, const float*, const float*, const float*,
+                                      const float*, const float*);
+template void token_log_prob_backward(int64_t, int64_t, int64_t, double*, const double*,
+                                      const int32_t*, const double*, const double*, const double*,
+                                      const double*, const double*);
 
 }  // namespace verlcpp::cpu

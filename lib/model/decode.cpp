@@ -92,9 +92,7 @@ Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
                              v_CKH, s.o_TNH, s.lse_TN);
     hidden_TD = finish_layer(w, tp, s, MemoryTag::kWorkspace);
   }
-  Saved s;
-  run_head(weights, hidden_TD, ids(plan.last_rows_B), s, MemoryTag::kWorkspace);
-  return whole_vocabulary(s.logits_RV);
+  return whole_vocabulary(head_logits(weights, hidden_TD, ids(plan.last_rows_B)));
 }
 
 }  // namespace verlcpp::model

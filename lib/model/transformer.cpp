@@ -8,13 +8,15 @@
 namespace verlcpp::model {
 
 Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtype,
-                         parallel::Communicator* tp, bool sequence_parallel,
+                         parallel::Communicator* tp, const TransformerOptions& options,
                          parallel::RankStatus* status)
     : backend_(backend),
       config_(config),
       dtype_(dtype),
-      tp_(backend, tp, sequence_parallel),
+      tp_(backend, tp, options.sequence_parallel),
       shard_(tp_shard(config, tp_.place())),
+      fused_head_(options.fused_head),
+      head_chunk_rows_(head_chunk_rows(shard_.vocab, dtype, options.head_chunk_bytes)),
       status_(status),
       attention_scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   expects(config.kv_heads > 0 && config.heads % config.kv_heads == 0,

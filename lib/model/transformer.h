@@ -50,8 +50,24 @@ struct Saved {
   std::vector<Recompute> policy;  // one a layer; empty keeps everything
   std::vector<LayerSaved> layers;
   Tensor final_input_RD, final_rstd_R, head_input_RD;
-  Tensor logits_RV, lse_R, entropy_R;  // logits are the scaled ones until backward overwrites them
+  Tensor logits_RV;  // with the plain head only
+  Tensor lse_R, entropy_R;
 };
+
+/// How a transformer computes, besides what its model and dtype say.
+struct TransformerOptions {
+  bool sequence_parallel = false;
+  /// verl's use_fused_kernels (fused linear cross entropy): logits pass by in chunks of rows and
+  /// are computed again in backward, instead of being kept.
+  bool fused_head = false;
+  /// Bytes of the logits of one chunk (head_chunk_rows): small beside a model, while the matrix
+  /// products still have a thousand rows and more with a vocabulary of 150 000.
+  int64_t head_chunk_bytes = int64_t{1} << 30;
+};
+
+/// Rows of logits [rows, vocab] in the dtype of statistics that `bytes` hold: at least one, and a
+/// multiple of 128 (whole tiles of a matrix product) where there are that many.
+int64_t head_chunk_rows(int64_t vocab, DType dtype, int64_t bytes);
 
 struct TokenOutputs {
   Tensor log_prob_R, entropy_R;
@@ -72,7 +88,7 @@ class Transformer {
   /// `tp` is null for one rank; its rank decides which part of the model the buffers hold.
   /// `status`, if any, gets a sign of life at every layer.
   Transformer(Backend& backend, const ModelConfig& config, DType dtype,
-              parallel::Communicator* tp = nullptr, bool sequence_parallel = false,
+              parallel::Communicator* tp = nullptr, const TransformerOptions& options = {},
               parallel::RankStatus* status = nullptr);
 
   const ModelConfig& config() const { return config_; }
@@ -91,8 +107,8 @@ class Transformer {
   void backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention, Saved& saved, const Tensor& d_log_prob_R,
                 const Tensor& d_entropy_R, const ParameterBuffer& grad) const;
-  /// Unscaled logits [R, V] of the batch's head rows over the whole vocabulary (tests, export
-  /// checks).
+  /// Unscaled logits [R, V] of the batch's head rows over the whole vocabulary, of the dtype of
+  /// statistics (tests, export checks).
   Tensor logits(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention) const;
 
@@ -100,7 +116,8 @@ class Transformer {
   /// Runs new tokens of several sequences (prefill or decode), extending their cache. Sequence i
   /// occupies cache slot `slot[i]`, has `past[i]` positions cached and gets `count[i]` new tokens,
   /// at least one, laid end to end in `token_ids`. Slots of one call differ. Returns the logits
-  /// [B, V] of each sequence's last new token over the whole vocabulary, the same on all TP ranks.
+  /// [B, V] (dtype of statistics) of each sequence's last new token over the whole vocabulary, the
+  /// same on all TP ranks.
   Tensor extend(const ParameterBuffer& weights, KvCache& cache, std::span<const int32_t> token_ids,
                 std::span<const int32_t> slot, std::span<const int32_t> past,
                 std::span<const int32_t> count) const;
@@ -125,8 +142,12 @@ class Transformer {
                       MemoryTag tag) const;
   Tensor embed(const ParameterBuffer& weights, const TensorParallel& tp, const Tensor& token_ids_T,
                MemoryTag tag) const;
-  void run_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
-                Saved& s, MemoryTag tag) const;
+  void normalise_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
+                      Saved& s, MemoryTag tag) const;
+  TokenOutputs run_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
+                        const DeviceBatch& batch, Saved& s, bool keep) const;
+  Tensor head_logits(const ParameterBuffer& weights, const Tensor& hidden_TD,
+                     const Tensor& rows_R) const;
   Tensor whole_vocabulary(const Tensor& logits_RV) const;
   void check_ids(std::span<const int32_t> ids) const;
   void beat() const;
@@ -136,8 +157,12 @@ class Transformer {
                const ContextParallelAttention& attention, LayerSaved& s) const;
 
   // Their mirrors, in order. Each returns the gradient of its input.
-  Tensor head_backward(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
+  Tensor head_backward(const ParameterBuffer& weights, const DeviceBatch& batch, Saved& s,
+                       const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
                        const ParameterBuffer& grad) const;
+  Tensor logits_backward(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
+                         const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+                         const ParameterBuffer& grad) const;
   Tensor mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                       const Tensor& d_hidden_tD) const;
   Tensor attention_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
@@ -152,6 +177,8 @@ class Transformer {
   DType dtype_;
   TensorParallel tp_;
   TpShard shard_;
+  bool fused_head_;
+  int64_t head_chunk_rows_;
   parallel::RankStatus* status_;
   double attention_scale_;
   Tensor inv_freq_;

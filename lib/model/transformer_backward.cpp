@@ -5,21 +5,6 @@
 
 namespace verlcpp::model {
 
-Tensor Transformer::head_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                                  const Saved& s, const ParameterBuffer& grad) const {
-  const Tensor d_final_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
-  backend_.matmul(d_final_RD, s.logits_RV, weights.at(head_name()), false, false, false);
-  backend_.matmul(grad.at(head_name()), s.logits_RV, s.head_input_RD, true, false, true);
-  tp_.all_reduce(d_final_RD);
-  backend_.rms_norm_backward(d_final_RD, grad.at("norm.weight"), d_final_RD, s.final_input_RD,
-                             weights.at("norm.weight"), s.final_rstd_R);
-  // Rows outside of the head, pads among them, carry no gradient.
-  const Tensor d_hidden_TD = empty({batch.rows, config_.hidden}, MemoryTag::kWorkspace);
-  backend_.fill_zero(d_hidden_TD);
-  backend_.scatter_rows(d_hidden_TD, d_final_RD, batch.head_rows_R);
-  return tp_.own_rows(d_hidden_TD);
-}
-
 void Transformer::restore(const LayerTensors& w, const DeviceBatch& batch,
                           const ContextParallelAttention& attention, LayerSaved& s) const {
   const bool full = !s.q_TNH.defined();
@@ -97,11 +82,7 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
                            const ParameterBuffer& grad) const {
   expects(static_cast<int64_t>(saved.layers.size()) == config_.layers,
           "backward needs the activations of a forward of its own");
-  backend_.token_log_prob_backward(saved.logits_RV, batch.labels_R, batch.temperature_R,
-                                   saved.entropy_R, saved.lse_R, d_log_prob_R, d_entropy_R,
-                                   shard_.first_token);
-  Tensor d_hidden_tD = head_backward(weights, batch, saved, grad);
-  saved.logits_RV = {};
+  Tensor d_hidden_tD = head_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
   for (int64_t layer = config_.layers - 1; layer >= 0; --layer) {
     beat();
     const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);

@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "base/error.h"
 #include "model/transformer.h"
 
 namespace verlcpp::model {
@@ -118,22 +117,8 @@ Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch
   return tp_.gathered(hidden_tD);
 }
 
-void Transformer::run_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
-                           const Tensor& rows_R, Saved& s, MemoryTag tag) const {
-  const int64_t rows = rows_R.numel();
-  s.final_input_RD = empty({rows, config_.hidden}, tag);
-  s.final_rstd_R = empty_stats({rows}, tag);
-  s.head_input_RD = empty({rows, config_.hidden}, tag);
-  s.logits_RV = empty({rows, shard_.vocab}, MemoryTag::kLogits);
-  backend_.gather_rows(s.final_input_RD, hidden_TD, rows_R);
-  backend_.rms_norm(s.head_input_RD, s.final_rstd_R, s.final_input_RD, weights.at("norm.weight"),
-                    config_.rms_norm_eps);
-  backend_.matmul(s.logits_RV, s.head_input_RD, weights.at(head_name()), false, true, false);
-}
-
 TokenOutputs Transformer::forward(const ParameterBuffer& weights, const DeviceBatch& batch,
                                   const ContextParallelAttention& attention, Saved* saved) const {
-  const MemoryTag tag = saved ? MemoryTag::kSaved : MemoryTag::kWorkspace;
   if (saved) {
     Saved fresh;
     fresh.policy = std::move(saved->policy);
@@ -141,44 +126,7 @@ TokenOutputs Transformer::forward(const ParameterBuffer& weights, const DeviceBa
   }
   const Tensor hidden_TD = run_layers(weights, batch, attention, saved);
   Saved inference;
-  Saved& s = saved ? *saved : inference;
-  run_head(weights, hidden_TD, batch.head_rows_R, s, tag);
-
-  const int64_t rows = batch.head_rows_R.numel();
-  s.lse_R = empty_stats({rows}, tag);
-  s.entropy_R = empty_stats({rows}, tag);
-  const Tensor log_prob_R = empty_stats({rows}, tag);
-  const Tensor stats_R4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
-  backend_.logit_stats(stats_R4, s.logits_RV, batch.labels_R, batch.temperature_R,
-                       shard_.first_token);
-  backend_.token_log_prob(log_prob_R, s.entropy_R, s.lse_R, tp_.all_gather(stats_R4));
-  return {log_prob_R, s.entropy_R};
-}
-
-Tensor Transformer::whole_vocabulary(const Tensor& logits_RV) const {
-  const TpPlace& me = tp_.place();
-  if (me.size == 1) return logits_RV;
-  // Parts differ by one column at most; the last is one of the widest. What a narrow part has too
-  // much is overwritten by its successor.
-  const int64_t rows = logits_RV.dim(0), widest = (config_.vocab + me.size - 1) / me.size;
-  const Tensor part_RW = empty({rows, widest}, MemoryTag::kWorkspace);
-  backend_.fill_zero(part_RW);
-  backend_.join_columns(part_RW, logits_RV, 0);
-  const Tensor parts_PRW = tp_.all_gather(part_RW);
-  const Tensor whole_RV = empty({rows, config_.vocab}, MemoryTag::kLogits);
-  for (int64_t p = 0; p < me.size; ++p) {
-    backend_.join_columns(whole_RV, parts_PRW.slice(p * rows * widest, {rows, widest}),
-                          tp_shard(config_, {.size = me.size, .rank = p}).first_token);
-  }
-  return whole_RV;
-}
-
-Tensor Transformer::logits(const ParameterBuffer& weights, const DeviceBatch& batch,
-                           const ContextParallelAttention& attention) const {
-  const Tensor hidden_TD = run_layers(weights, batch, attention, nullptr);
-  Saved s;
-  run_head(weights, hidden_TD, batch.head_rows_R, s, MemoryTag::kWorkspace);
-  return whole_vocabulary(s.logits_RV);
+  return run_head(weights, hidden_TD, batch, saved ? *saved : inference, saved != nullptr);
 }
 
 }  // namespace verlcpp::model

@@ -73,7 +73,8 @@ class Backend {
   virtual void reset_peak_bytes() = 0;
 
   // --- dense ------------------------------------------------------------------------------------
-  /// c_MN = op(a) op(b), or += when `accumulate`; op transposes when asked.
+  /// c_MN = op(a) op(b), or += when `accumulate`; op transposes when asked. a and b are of one
+  /// dtype, c is of theirs or of the wider dtype of statistics (weight gradients, logits).
   virtual void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
                       bool transpose_b, bool accumulate) = 0;
   /// out = a + b, elementwise; out may alias either.
@@ -143,8 +144,9 @@ class Backend {
 
   // --- head -------------------------------------------------------------------------------------
   // The columns of logits_RV are tokens [first, first + V) of the vocabulary: all of it, or this
-  // rank's part (Megatron-LM's vocabulary-parallel cross entropy).
-  /// z = logits / temperature, written back in place; temperatures <= 0 count as 1e-8 (verl).
+  // rank's part (Megatron-LM's vocabulary-parallel cross entropy). Logits are of the dtype of
+  // statistics: a bfloat16 of size 20 is wrong by 0.06. z = logits / temperature, where
+  // temperatures <= 0 count as 1e-8 (verl).
   /// stats_R4 (float64): m = max z, sum of e^(z - m), sum of e^(z - m) (z - m), and z[label], -inf
   /// where the label is in another part.
   virtual void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,
@@ -153,17 +155,19 @@ class Backend {
   /// z[label] - lse, entropy_R = lse - sum softmax(z) z.
   virtual void token_log_prob(const Tensor& log_prob_R, const Tensor& entropy_R,
                               const Tensor& lse_R, const Tensor& stats_PR4) = 0;
-  /// Overwrites the scaled logits z by the gradient with respect to the unscaled logits:
-  /// [d_lp (1[v=label] - p) - d_ent p (log p + entropy)] / temperature.
-  virtual void token_log_prob_backward(const Tensor& logits_RV, const Tensor& labels_R,
-                                       const Tensor& temperature_R, const Tensor& entropy_R,
-                                       const Tensor& lse_R, const Tensor& d_log_prob_R,
-                                       const Tensor& d_entropy_R, int64_t first) = 0;
-  /// Picks one token a row: argmax over v of logits/temperature + Gumbel, after top-k then top-p.
-  /// The Gumbel noise of (row, token) is -log(-log u), u = uniform_open(philox4x32({token / 4, 0,
-  /// 0, 0}, row_key)[token % 4]), row_key = first two words of philox4x32(counters_B4[row], key).
-  /// log_prob_B is the token's log-softmax of logits/temperature (1 when greedy) before
-  /// top-k/top-p: what the training log-prob of that token is.
+  /// d_logits_RV = [d_lp (1[v=label] - p) - d_ent p (log p + entropy)] / temperature, in the
+  /// compute dtype; may alias logits_RV when that is its dtype.
+  virtual void token_log_prob_backward(const Tensor& d_logits_RV, const Tensor& logits_RV,
+                                       const Tensor& labels_R, const Tensor& temperature_R,
+                                       const Tensor& entropy_R, const Tensor& lse_R,
+                                       const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+                                       int64_t first) = 0;
+  /// Picks one token a row of logits (statistics dtype): argmax over v of logits/temperature +
+  /// Gumbel, after top-k then top-p. The Gumbel noise of (row, token) is -log(-log u), u =
+  /// uniform_open(philox4x32({token / 4, 0, 0, 0}, row_key)[token % 4]), row_key = first two words
+  /// of philox4x32(counters_B4[row], key). log_prob_B is the token's log-softmax of
+  /// logits/temperature (1 when greedy) before top-k/top-p: what the training log-prob of that
+  /// token is.
   virtual void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
                       const Tensor& counters_B4, const SamplingOptions& options) = 0;
 

@@ -19,9 +19,12 @@ std::vector<double> Engine::sum_over_pool(std::span<const double> values) const 
 }
 
 model::Transformer make_transformer(Backend& backend, const model::ModelConfig& model, DType dtype,
-                                    const MegatronConfig& megatron,
+                                    const ActorRolloutRefConfig& config,
                                     const parallel::RankCommunicators& comm) {
-  return {backend, model, dtype, &comm.tp, megatron.sequence_parallel, &comm.status};
+  const model::TransformerOptions options{
+      .sequence_parallel = config.actor.megatron.sequence_parallel,
+      .fused_head = config.model.use_fused_kernels};
+  return {backend, model, dtype, &comm.tp, options, &comm.status};
 }
 
 BatchingRule batching_rule(const TrainConfig& config, Pass pass) {

@@ -31,7 +31,7 @@ struct Engine {
 
 /// The transformer of one rank in the configured layout.
 model::Transformer make_transformer(Backend& backend, const model::ModelConfig& model, DType dtype,
-                                    const MegatronConfig& megatron,
+                                    const ActorRolloutRefConfig& config,
                                     const parallel::RankCommunicators& comm);
 
 /// Lengths of a mini-batch's samples -> its micro-batches. Pure; every rank gets the same plan.

@@ -144,7 +144,7 @@ LayoutResult run_layout(const LayoutRun& run) {
         const auto backend = run.make_backend(static_cast<int>(topology.rank()));
         comm.attach(*backend);
         const model::Transformer transformer =
-            make_transformer(*backend, run.model, run.dtype, megatron, comm);
+            make_transformer(*backend, run.model, run.dtype, run.config.actor_rollout_ref, comm);
         const Engine engine{*backend, transformer, topology, comm,
                             recompute_policy(megatron, run.model.layers)};
         LayoutResult mine = RankRun(run, engine).updates();

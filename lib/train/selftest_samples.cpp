@@ -61,7 +61,7 @@ std::vector<data::Trajectory> generated(const TrainConfig& config, const Inputs&
       {}, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const auto backend = make_backend(0);
         const model::Transformer transformer =
-            make_transformer(*backend, inputs.model, dtype, megatron, comm);
+            make_transformer(*backend, inputs.model, dtype, config.actor_rollout_ref, comm);
         const model::ParameterLayout layout(inputs.model, 1);
         const model::ParameterBuffer weights(*backend, layout, dtype, MemoryTag::kWeights);
         load_initial_weights(*backend, config, inputs, weights);

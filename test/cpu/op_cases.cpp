@@ -202,11 +202,13 @@ OpCase qkv_case(int64_t rows, int64_t heads, int64_t kv_heads, int64_t head_dim)
 }
 
 /// The vocabulary in one part for each element of `parts`, its size; each an input of its own.
+/// `in_place`: the gradient lies in the logits' place where their dtypes agree.
 OpCase log_prob_case(std::vector<int64_t> parts, std::vector<int32_t> labels,
-                     std::vector<double> temperature) {
+                     std::vector<double> temperature, bool in_place = false) {
   const int64_t rows = static_cast<int64_t>(labels.size());
   const auto count = static_cast<int64_t>(parts.size());
-  OpCase c{.name = "token_log_prob " + to_string({rows}) + " x " + to_string(parts),
+  OpCase c{.name = "token_log_prob " + to_string({rows}) + " x " + to_string(parts) +
+                   (in_place ? " in place" : ""),
            .inputs = {},
            .forward = {},
            .backward = {}};
@@ -217,8 +219,8 @@ OpCase log_prob_case(std::vector<int64_t> parts, std::vector<int32_t> labels,
     int64_t first = 0;
     for (int64_t p = 0; p < count; ++p) {
       const auto part = static_cast<size_t>(p);
-      const Tensor& z = result.saved.emplace_back(run.copy_of(in[part]));
-      run.backend.logit_stats(stats.slice(p * rows * 4, {rows, 4}), z, run.ints(labels),
+      const Tensor& logits = result.saved.emplace_back(run.wide().converted(in[part]));
+      run.backend.logit_stats(stats.slice(p * rows * 4, {rows, 4}), logits, run.ints(labels),
                               run.wide().from(temperature, {rows}), first);
       first += parts[part];
     }
@@ -231,8 +233,10 @@ OpCase log_prob_case(std::vector<int64_t> parts, std::vector<int32_t> labels,
     Tensors d_logits;
     int64_t first = 0;
     for (size_t part = 0; part < parts.size(); ++part) {
-      d_logits.push_back(run.copy_of(result.saved[part]));
-      run.backend.token_log_prob_backward(d_logits.back(), run.ints(labels),
+      const Tensor logits = run.copy_of(result.saved[part]);
+      const bool alias = in_place && logits.dtype() == run.dtype;
+      d_logits.push_back(alias ? logits : run.poisoned(logits.shape()));
+      run.backend.token_log_prob_backward(d_logits.back(), logits, run.ints(labels),
                                           run.wide().from(temperature, {rows}), result.outputs[1],
                                           result.saved.back(), d[0], d[1], first);
       first += parts[part];
@@ -273,6 +277,7 @@ std::vector<OpCase> op_cases() {
   cases.push_back(rope_case(1, 2, {3}));
   cases.push_back(rope_case(2, 4, {}));
   cases.push_back(log_prob_case({11}, {0, 10, 3}, {1.0, 0.7, 2.5}));
+  cases.push_back(log_prob_case({11}, {0, 10, 3}, {1.0, 0.7, 2.5}, true));
   cases.push_back(log_prob_case({4, 5, 2}, {0, 10, 3}, {1.0, 0.7, 2.5}));
   cases.push_back(log_prob_case({1, 1}, {1, 0}, {1.0, 0.5}));
   cases.push_back(log_prob_case({1}, {0}, {1.0}));

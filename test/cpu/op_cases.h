@@ -30,6 +30,8 @@ struct OpRun {
   /// A gradient to be accumulated into, which starts at kGradStart.
   Tensor grad_start(Shape shape) const { return filled(kGradStart, std::move(shape)); }
   Tensor copy_of(const Tensor& x) const;
+  /// A copy in this run's dtype.
+  Tensor converted(const Tensor& x) const;
   AttentionSpans spans(const std::vector<int32_t>& q_offset, const std::vector<int32_t>& q_length,
                        const std::vector<int32_t>& kv_offset,
                        const std::vector<int32_t>& kv_length) const;

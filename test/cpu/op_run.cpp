@@ -32,6 +32,12 @@ Tensor OpRun::copy_of(const Tensor& x) const {
   return out;
 }
 
+Tensor OpRun::converted(const Tensor& x) const {
+  Tensor out = backend.allocate(dtype, x.shape(), MemoryTag::kWorkspace);
+  backend.copy(out, x);
+  return out;
+}
+
 AttentionSpans OpRun::spans(const std::vector<int32_t>& q_offset,
                             const std::vector<int32_t>& q_length,
                             const std::vector<int32_t>& kv_offset,

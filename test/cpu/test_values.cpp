@@ -135,17 +135,20 @@ TEST_CASE("token_log_prob: probabilities 1/4 and 3/4") {
       CHECK(got_ent[r] == Approx(r == 4 ? 0 : entropy).epsilon(3e-6).margin(1e-12));
     }
     check_values(backend, lse.rows(0, 1), {std::log(4.0)});
-    check_values(backend, logits.rows(1, 1), {0, log3});  // scaled in place
+    check_values(backend, logits.rows(1, 1), {0, log3 / 2});  // untouched
 
-    backend.token_log_prob_backward(logits, labels, temperature, ent, lse,
-                                    run.from({2, 2, 0, 0, 1}, {5}), run.from({0, 0, 1, 0, 1}, {5}),
-                                    0);
-    check_values(backend, logits.rows(0, 2), {-0.5, 0.5, 3, -3});
-    const double pull = 0.75 * (most + entropy);
-    const std::vector<double> grad = download(backend, logits.rows(2, 1));
-    CHECK(grad[0] == Approx(-pull).epsilon(1e-4));
-    CHECK(grad[1] == Approx(pull).epsilon(1e-4));
-    check_values(backend, logits.rows(3, 2), {0, 0, 0, 0});
+    const Tensor apart = run.poisoned({5, 2});
+    for (const Tensor& d_logits : {apart, logits}) {
+      backend.token_log_prob_backward(d_logits, logits, labels, temperature, ent, lse,
+                                      run.from({2, 2, 0, 0, 1}, {5}),
+                                      run.from({0, 0, 1, 0, 1}, {5}), 0);
+      check_values(backend, d_logits.rows(0, 2), {-0.5, 0.5, 3, -3});
+      const double pull = 0.75 * (most + entropy);
+      const std::vector<double> grad = download(backend, d_logits.rows(2, 1));
+      CHECK(grad[0] == Approx(-pull).epsilon(1e-4));
+      CHECK(grad[1] == Approx(pull).epsilon(1e-4));
+      check_values(backend, d_logits.rows(3, 2), {0, 0, 0, 0});
+    }
   }
 }
 

@@ -57,6 +57,21 @@ double largest_error(const std::vector<double>& got, const std::vector<double>& 
 
 }  // namespace
 
+TEST_CASE("products of bfloat16 into float32 are not rounded to bfloat16") {
+  const auto gpu = cuda::make_backend(0);
+  cpu::CpuBackend cpu;
+  const auto product = [](Backend& backend, DType dtype) {
+    const OpRun half{backend, DType::kBFloat16}, out{backend, DType::kFloat32};
+    const Tensor c = out.poisoned({9, 33});
+    const OpRun in{backend, dtype};
+    backend.matmul(c, in.converted(half.from(random_values(9 * 64, 1), {9, 64})),
+                   in.converted(half.from(random_values(33 * 64, 2), {33, 64})), false, true,
+                   false);
+    return download(backend, c);
+  };
+  CHECK(largest_error(product(*gpu, DType::kBFloat16), product(cpu, DType::kFloat32)) < 1e-5);
+}
+
 TEST_CASE("every op of the table equals the CPU's, in float32 and within bfloat16's rounding") {
   const auto gpu = cuda::make_backend(0);
   cpu::CpuBackend cpu;
@@ -73,6 +88,30 @@ TEST_CASE("every op of the table equals the CPU's, in float32 and within bfloat1
         CHECK(largest_error(got[i], want[i]) < tolerance);
       }
     }
+  }
+}
+
+TEST_CASE("embedding gradients of often repeated tokens equal the CPU's, every time") {
+  const auto gpu = cuda::make_backend(0);
+  cpu::CpuBackend cpu;
+  const int64_t rows = 10007, vocab = 40, width = 259, first = 5;
+  std::vector<int32_t> few, all_alike(static_cast<size_t>(rows), first + 2), elsewhere, mixed;
+  for (int32_t t = 0; t < rows; ++t) {
+    few.push_back(first + t * 31 % 7);
+    elsewhere.push_back(t % 2 == 0 ? first - 1 : first + static_cast<int32_t>(vocab));
+    mixed.push_back(t * 7919 % 64);  // some before the part of the vocabulary, some behind
+  }
+  for (const auto& ids : {few, all_alike, elsewhere, mixed}) {
+    const auto on = [&](Backend& backend) {
+      const OpRun run{backend, DType::kFloat32};
+      const Tensor d_table = run.grad_start({vocab, width});
+      backend.embedding_backward(d_table, run.from(random_values(rows * width, 3), {rows, width}),
+                                 run.ints(ids), first);
+      return download(backend, d_table);
+    };
+    const auto got = on(*gpu);
+    CHECK(largest_error(got, on(cpu)) < 1e-5);
+    CHECK(on(*gpu) == got);
   }
 }
 

@@ -156,6 +156,12 @@ Layout without_zero1(Layout layout) {
   return layout;
 }
 
+Layout with_fused_head(Layout layout) {
+  layout.name += ", fused head";
+  layout.overrides.push_back("actor_rollout_ref.model.use_fused_kernels=True");
+  return layout;
+}
+
 std::vector<std::string> micro_batches_of(int size) {
   const std::string n = std::to_string(size);
   return {actor("use_dynamic_bsz=False"), actor("ppo_micro_batch_size_per_gpu=" + n),
@@ -192,6 +198,9 @@ std::vector<Layout> all_layouts() {
   }
   all.push_back(without_zero1(static_cp(4, 2, {})));
   all.push_back(without_zero1(dynamic_cp(6, 3, kLongest / 6)));
+  all.push_back(with_fused_head(static_cp(1, 1, {})));
+  all.push_back(with_fused_head(with_tp(static_cp(2, 2, micro_batches_of(2)), 4, false)));
+  all.push_back(with_fused_head(with_tp(dynamic_cp(4, 2, kLongest / 4), 2, true)));
   const std::string overrides = megatron("override_transformer_config.recompute_");
   Layout recompute = dynamic_cp(4, 2, kLongest / 4);
   recompute.name += ", full recompute";

@@ -50,6 +50,8 @@ Layout dynamic_cp(int pool, int cp, int64_t limit);
 /// `layout` on `tp` times as many ranks.
 Layout with_tp(Layout layout, int tp, bool sequence_parallel);
 Layout without_zero1(Layout layout);
+/// The same numbers with verl's use_fused_kernels.
+Layout with_fused_head(Layout layout);
 /// Static micro-batches of so many samples, in every pass.
 std::vector<std::string> micro_batches_of(int size);
 /// Every kind of layout there is; each must give the numbers of one rank with one micro-batch.

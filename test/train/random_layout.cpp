@@ -256,6 +256,8 @@ RandomLayout draw_layout(uint64_t seed, int64_t index, const RandomCase& of) {
                                          megatron("sequence_parallel=") + text(l.sequence_parallel),
                                          megatron("use_distributed_optimizer=") + text(l.zero1)});
   for (std::string& o : draw_recompute(dice)) l.overrides.push_back(std::move(o));
+  l.fused_head = dice.chance(0.3);
+  l.overrides.push_back("actor_rollout_ref.model.use_fused_kernels=" + text(l.fused_head));
   return l;
 }
 

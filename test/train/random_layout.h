@@ -28,7 +28,7 @@ RandomCase draw_case(uint64_t seed, int64_t number);
 struct RandomLayout {
   int64_t tp = 1, cp = 1, pool = 1;  // pool = DP x CP
   bool sequence_parallel = false, dynamic_cp = false, dynamic_bsz = false, zero1 = true;
-  bool shuffle_packing = false;
+  bool shuffle_packing = false, fused_head = false;
   std::vector<std::string> overrides;
 };
 RandomLayout draw_layout(uint64_t seed, int64_t index, const RandomCase& of);

@@ -87,8 +87,9 @@ Comparison run(const std::vector<CompareArm>& arms, const CompareOptions& option
         cpu::CpuBackend backend;
         BusyMeter meter(backend, comm, thread_cpu_seconds);
         const parallel::RankCommunicators metered = meter.communicators();
-        const model::Transformer transformer = make_transformer(
-            backend, inputs.model, dtype_named(megatron.dtype).value(), megatron, metered);
+        const model::Transformer transformer =
+            make_transformer(backend, inputs.model, dtype_named(megatron.dtype).value(),
+                             config.actor_rollout_ref, metered);
         const Engine engine{backend, transformer, topology, metered,
                             recompute_policy(megatron, inputs.model.layers)};
         Comparison mine = compare_dcp(engine, meter, arms, inputs, options);

@@ -201,6 +201,7 @@ TEST_CASE("draws repeat, and cover what they are for") {
     seen["shared kv heads"] += l.tp > of.model.kv_heads;
     seen["DCP with TP"] += l.dynamic_cp && l.tp > 1;
     seen["shuffled packing"] += l.shuffle_packing;
+    seen["fused head with TP"] += l.fused_head && l.tp > 1;
     seen["tied with TP"] += l.tp > 1 && of.model.tied_embeddings;
   }
   CHECK(tp == std::set<int64_t>{1, 2, 4});

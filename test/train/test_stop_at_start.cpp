@@ -43,8 +43,9 @@ void start(const Configured& c, const Inputs& inputs, bool before) {
       batching_rule(c.config, Pass::kActorUpdate).sizes,
       [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         cpu::CpuBackend backend;
-        const model::Transformer transformer = make_transformer(
-            backend, inputs.model, dtype_named(megatron.dtype).value(), megatron, comm);
+        const model::Transformer transformer =
+            make_transformer(backend, inputs.model, dtype_named(megatron.dtype).value(),
+                             config.actor_rollout_ref, comm);
         const Engine engine{backend, transformer, topology, comm,
                             recompute_policy(megatron, inputs.model.layers)};
         Trainer trainer(engine, c.config, inputs, nullptr, signal);

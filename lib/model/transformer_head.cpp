@@ -1,0 +1,131 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/transformer.h"
+
+// The head: final norm, this TP rank's columns of the logits, log-probs and entropy, and the way
+// back. Chunks of rows need no words between ranks, so the parts of a vocabulary may be cut
+// differently.
+
+namespace verlcpp::model {
+
+int64_t head_chunk_rows(int64_t vocab, DType dtype, int64_t bytes) {
+  constexpr int64_t kTile = 128;
+  const int64_t row_bytes = std::max<int64_t>(1, vocab) * size_of(statistics_dtype(dtype));
+  const int64_t rows = std::max<int64_t>(1, bytes / row_bytes);
+  return rows < kTile ? rows : rows / kTile * kTile;
+}
+
+void Transformer::normalise_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
+                                 const Tensor& rows_R, Saved& s, MemoryTag tag) const {
+  const int64_t rows = rows_R.numel();
+  s.final_input_RD = empty({rows, config_.hidden}, tag);
+  s.final_rstd_R = empty_stats({rows}, tag);
+  s.head_input_RD = empty({rows, config_.hidden}, tag);
+  backend_.gather_rows(s.final_input_RD, hidden_TD, rows_R);
+  backend_.rms_norm(s.head_input_RD, s.final_rstd_R, s.final_input_RD, weights.at("norm.weight"),
+                    config_.rms_norm_eps);
+}
+
+TokenOutputs Transformer::run_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
+                                   const DeviceBatch& batch, Saved& s, bool keep) const {
+  const MemoryTag tag = keep ? MemoryTag::kSaved : MemoryTag::kWorkspace;
+  normalise_head(weights, hidden_TD, batch.head_rows_R, s, tag);
+  const int64_t rows = batch.head_rows_R.numel();
+  const bool keep_logits = keep && !fused_head_;
+  const int64_t chunk = keep_logits ? rows : std::min(rows, head_chunk_rows_);
+  const Tensor logits_CV = empty_stats({chunk, shard_.vocab}, MemoryTag::kLogits);
+  const Tensor stats_R4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
+  for (int64_t first = 0; first < rows; first += chunk) {
+    const int64_t count = std::min(chunk, rows - first);
+    const Tensor logits = logits_CV.rows(0, count);
+    backend_.matmul(logits, s.head_input_RD.rows(first, count), weights.at(head_name()), false,
+                    true, false);
+    backend_.logit_stats(stats_R4.rows(first, count), logits, batch.labels_R.rows(first, count),
+                         batch.temperature_R.rows(first, count), shard_.first_token);
+  }
+  if (keep_logits) s.logits_RV = logits_CV;
+  s.lse_R = empty_stats({rows}, tag);
+  s.entropy_R = empty_stats({rows}, tag);
+  const Tensor log_prob_R = empty_stats({rows}, tag);
+  backend_.token_log_prob(log_prob_R, s.entropy_R, s.lse_R, tp_.all_gather(stats_R4));
+  return {log_prob_R, s.entropy_R};
+}
+
+Tensor Transformer::head_logits(const ParameterBuffer& weights, const Tensor& hidden_TD,
+                                const Tensor& rows_R) const {
+  Saved s;
+  normalise_head(weights, hidden_TD, rows_R, s, MemoryTag::kWorkspace);
+  const Tensor logits_RV = empty_stats({rows_R.numel(), shard_.vocab}, MemoryTag::kLogits);
+  backend_.matmul(logits_RV, s.head_input_RD, weights.at(head_name()), false, true, false);
+  return logits_RV;
+}
+
+Tensor Transformer::whole_vocabulary(const Tensor& logits_RV) const {
+  const TpPlace& me = tp_.place();
+  if (me.size == 1) return logits_RV;
+  // Parts differ by one column at most; the last is one of the widest. What a narrow part has too
+  // much is overwritten by its successor.
+  const int64_t rows = logits_RV.dim(0), widest = (config_.vocab + me.size - 1) / me.size;
+  const Tensor part_RW = empty_stats({rows, widest}, MemoryTag::kWorkspace);
+  backend_.fill_zero(part_RW);
+  backend_.join_columns(part_RW, logits_RV, 0);
+  const Tensor parts_PRW = tp_.all_gather(part_RW);
+  const Tensor whole_RV = empty_stats({rows, config_.vocab}, MemoryTag::kLogits);
+  for (int64_t p = 0; p < me.size; ++p) {
+    backend_.join_columns(whole_RV, parts_PRW.slice(p * rows * widest, {rows, widest}),
+                          tp_shard(config_, {.size = me.size, .rank = p}).first_token);
+  }
+  return whole_RV;
+}
+
+Tensor Transformer::logits(const ParameterBuffer& weights, const DeviceBatch& batch,
+                           const ContextParallelAttention& attention) const {
+  const Tensor hidden_TD = run_layers(weights, batch, attention, nullptr);
+  return whole_vocabulary(head_logits(weights, hidden_TD, batch.head_rows_R));
+}
+
+/// From the log-probs and entropies to the head's input, chunk by chunk of rows, so that there is
+/// never a second tensor of the size of all logits.
+Tensor Transformer::logits_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                                    const Saved& s, const Tensor& d_log_prob_R,
+                                    const Tensor& d_entropy_R, const ParameterBuffer& grad) const {
+  const Tensor weight_VD = weights.at(head_name()), d_weight_VD = grad.at(head_name());
+  const int64_t rows = batch.head_rows_R.numel(), chunk = std::min(rows, head_chunk_rows_);
+  const bool in_place = statistics_dtype(dtype_) == dtype_;
+  const Shape shape{chunk, shard_.vocab};
+  const Tensor logits_CV = fused_head_ ? empty_stats(shape, MemoryTag::kLogits) : Tensor();
+  const Tensor d_logits_CV = in_place ? Tensor() : empty(shape, MemoryTag::kLogits);
+  const Tensor d_input_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
+  for (int64_t first = 0; first < rows; first += chunk) {
+    const int64_t count = std::min(chunk, rows - first);
+    const auto part = [&](const Tensor& x) { return x.rows(first, count); };
+    const Tensor logits = fused_head_ ? logits_CV.rows(0, count) : part(s.logits_RV);
+    const Tensor d_logits = in_place ? logits : d_logits_CV.rows(0, count);
+    const Tensor input = part(s.head_input_RD);
+    if (fused_head_) backend_.matmul(logits, input, weight_VD, false, true, false);
+    backend_.token_log_prob_backward(d_logits, logits, part(batch.labels_R),
+                                     part(batch.temperature_R), part(s.entropy_R), part(s.lse_R),
+                                     part(d_log_prob_R), part(d_entropy_R), shard_.first_token);
+    backend_.matmul(part(d_input_RD), d_logits, weight_VD, false, false, false);
+    backend_.matmul(d_weight_VD, d_logits, input, true, false, true);
+  }
+  return d_input_RD;
+}
+
+Tensor Transformer::head_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                                  Saved& s, const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+                                  const ParameterBuffer& grad) const {
+  const Tensor d_final_RD = logits_backward(weights, batch, s, d_log_prob_R, d_entropy_R, grad);
+  s.logits_RV = {};
+  tp_.all_reduce(d_final_RD);
+  backend_.rms_norm_backward(d_final_RD, grad.at("norm.weight"), d_final_RD, s.final_input_RD,
+                             weights.at("norm.weight"), s.final_rstd_R);
+  // Rows outside of the head, pads among them, carry no gradient.
+  const Tensor d_hidden_TD = empty({batch.rows, config_.hidden}, MemoryTag::kWorkspace);
+  backend_.fill_zero(d_hidden_TD);
+  backend_.scatter_rows(d_hidden_TD, d_final_RD, batch.head_rows_R);
+  return tp_.own_rows(d_hidden_TD);
+}
+
+}  // namespace verlcpp::model
