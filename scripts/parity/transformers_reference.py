@@ -77,7 +77,9 @@ def sampled_rows(count):
 
 
 def sample(tensor):
-    return (tensor if tensor.dim() == 1 else tensor[sampled_rows(len(tensor))]).double().cpu()
+    """A copy, in float64."""
+    rows = tensor if tensor.dim() == 1 else tensor[sampled_rows(len(tensor))]
+    return rows.to("cpu", torch.float64, copy=True)
 
 
 def randomize(model, generator):
