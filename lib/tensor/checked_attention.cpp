@@ -20,8 +20,11 @@ AttentionSpans twin_of(const AttentionSpans& spans,
           .q_length_S = twin(spans.q_length_S),
           .kv_offset_S = twin(spans.kv_offset_S),
           .kv_length_S = twin(spans.kv_length_S),
+          .q_lengths = spans.q_lengths,
+          .kv_lengths = spans.kv_lengths,
           .max_q_length = spans.max_q_length,
-          .max_kv_length = spans.max_kv_length};
+          .max_kv_length = spans.max_kv_length,
+          .backend_state = nullptr};
 }
 
 }  // namespace
