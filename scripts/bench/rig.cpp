@@ -91,7 +91,8 @@ void with_engine(const Options& options, const std::function<void(const train::E
       {.world = 1}, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const auto backend = make_backend(options);
         comm.attach(*backend);
-        const model::Transformer transformer(*backend, options.model, options.dtype);
+        const model::Transformer transformer(*backend, options.model, options.dtype, nullptr,
+                                             {.fused_head = options.fused_head});
         body({*backend, transformer, topology, comm,
               std::vector(static_cast<size_t>(options.model.layers), options.recompute)});
       });

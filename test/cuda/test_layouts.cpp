@@ -16,6 +16,18 @@ train::LayoutResult on_gpu(const Layout& layout, DType dtype) {
 
 }  // namespace
 
+// Few launches: for compute-sanitizer.
+TEST_CASE("one rank and a dynamic CP group of two give the CPU's numbers", "[small]") {
+  const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
+  for (const Layout& layout : {static_cp(1, 1, {}), dynamic_cp(2, 1, kLongest / 2)}) {
+    INFO(layout.name);
+    const train::LayoutDifference d = difference(on_gpu(layout, DType::kFloat32), want, 1e-6);
+    CHECK(d.largest() < 1e-5);
+    const train::LayoutResult half = on_gpu(layout, DType::kBFloat16);
+    CHECK(train::relative_difference(half.gradients.at(0), want.gradients.at(0), 1e-6) < 2.5e-2);
+  }
+}
+
 TEST_CASE("layouts on one GPU give the numbers of one CPU rank in float32") {
   const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
   for (const Layout& layout : all_layouts()) {
