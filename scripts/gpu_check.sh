@@ -1,14 +1,165 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: builds with all cores and runs the gpu suite.
-#   scripts/gpu_check.sh [BUILD_FOLDER [meson setup options...]]
+# On a machine with a GPU, in one line: builds with all cores, makes what transformers says of random
+# models, runs the gpu suite, then compute-sanitizer on the suite's small cases. Closes with
+# "N passed, N failed", where each sanitizer run and each planted fault counts as one.
+#   scripts/gpu_check.sh [--suite-only | --sanitizer-only] [--parity-layers N]
+#                        [BUILD_FOLDER [meson setup options...]]
+# VERLCPP_PARITY_DIR names a folder that scripts/parity/transformers_reference.py has written before.
+# Without it the script runs here where python3 has torch and transformers; --parity-layers cuts its
+# models down to N layers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+suite=1 sanitizer=1
+parity_options=()
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --suite-only) sanitizer=0 ;;
+    --sanitizer-only) suite=0 ;;
+    --parity-layers) parity_options=(--layers "$2"); shift ;;
+    -*) echo "usage: scripts/gpu_check.sh [--suite-only | --sanitizer-only] [--parity-layers N]" \
+             "[BUILD_FOLDER [meson setup options...]]" >&2; exit 2 ;;
+    *) break ;;
+  esac
+  shift
+done
 folder=${1:-build-gpu}
 [[ $# -eq 0 ]] || shift
 export OPENBLAS_NUM_THREADS=1 NCCL_NVLS_ENABLE=0
+passed=0 failed=0
+began=$SECONDS
+
+said() { echo "[$((SECONDS - began)) s] $*"; }
+count() { # 0: passed; anything else: failed
+  if [[ $1 -eq 0 ]]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
+# PyTorch's wheels carry a newer cuDNN than the system often has.
+use_newest_cudnn() {
+  local library
+  library=$(python3 -c '
+import importlib.util, pathlib
+spec = importlib.util.find_spec("nvidia.cudnn")
+print(pathlib.Path(spec.submodule_search_locations[0], "lib") if spec else "")' 2>/dev/null) || true
+  if [[ -n "$library" && -e "$library/libcudnn.so.9" ]]; then
+    export LD_LIBRARY_PATH="$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  fi
+  python3 -c '
+import ctypes
+try:
+    cudnn = ctypes.CDLL("libcudnn.so.9")
+    with open("/proc/self/maps") as maps:
+        path = next(line.split()[-1] for line in maps if "libcudnn.so" in line)
+    print("cuDNN", cudnn.cudnnGetVersion(), path)
+except OSError as error:
+    print("cuDNN: none is found:", error)'
+}
+
+make_parity_folder() {
+  if [[ -n "${VERLCPP_PARITY_DIR:-}" ]]; then
+    said "transformers' numbers: $VERLCPP_PARITY_DIR"
+  elif python3 -c 'import torch, transformers' 2>/dev/null; then
+    export VERLCPP_PARITY_DIR="$PWD/$folder/parity"
+    rm -rf "$VERLCPP_PARITY_DIR"
+    local status=0
+    python3 scripts/parity/transformers_reference.py "$VERLCPP_PARITY_DIR" \
+      ${parity_options[@]+"${parity_options[@]}"} 2>"$folder/parity.log" || status=$?
+    if [[ $status -ne 0 ]]; then
+      tail -n 20 "$folder/parity.log"
+      said "FAILED: scripts/parity/transformers_reference.py ended with $status"
+      count "$status"
+      unset VERLCPP_PARITY_DIR
+    fi
+  else
+    said "skipped: transformers' numbers, python3 has no torch and transformers"
+  fi
+}
+
+run_suite() {
+  local counts p f
+  meson test -C "$folder" --no-rebuild --suite gpu --print-errorlogs || true
+  counts=$(python3 scripts/count_tests.py "$folder/meson-logs/testlog.json") || true
+  grep -h 'relative to float64\|^skipped: ' "$folder/meson-logs/testlog.txt" || true
+  said "gpu suite: $counts"
+  read -r p _ f _ <<<"$counts"
+  passed=$((passed + p)) failed=$((failed + f))
+}
+
+# The small cases (Catch2 tag [small]) under one tool. What each may look at:
+# - memcheck: every kernel. Libraries' kernels go wrong where we call them wrongly.
+# - racecheck: our kernels. A race in shared memory is within one kernel, and before version 2026.1
+#   the tool reports false ones at the warp-group barriers of Hopper's library kernels.
+# - initcheck: every kernel, for it must see every write, in cases that run kernels built here alone
+#   ([own]): versions before 2025.4 do not see the bulk copies with which library kernels store their
+#   results, and those kernels read uninitialised parts of their own workspaces.
+# Kernels are chosen by a part of their mangled name (kns), in which our namespace appears.
+tool_options() { if [[ $1 == racecheck ]]; then printf '%s\n' --kernel-name kns=verlcpp; fi; }
+tool_cases() { if [[ $1 == initcheck ]]; then echo "[small][own]"; else echo "[small]"; fi; }
+
+find_compute_sanitizer() {
+  local nvcc
+  command -v compute-sanitizer && return
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  for path in "$(dirname "$(readlink -f "$nvcc")")" /usr/local/cuda/bin /usr/local/cuda/compute-sanitizer; do
+    if [[ -x "$path/compute-sanitizer" ]]; then echo "$path/compute-sanitizer"; return; fi
+  done
+  return 1
+}
+
+sanitize() { # TOOL LOG PROGRAM...: its exit code, 9 when the tool found something
+  local tool=$1 log=$2 options status=0
+  shift 2
+  mapfile -t options < <(tool_options "$tool")
+  timeout -k 10 300 "$compute_sanitizer" --tool "$tool" --error-exitcode 9 --launch-timeout 120 \
+    --print-limit 20 ${options[@]+"${options[@]}"} "$@" >"$log" 2>&1 || status=$?
+  return "$status"
+}
+
+run_sanitizers() {
+  if ! compute_sanitizer=$(find_compute_sanitizer); then
+    said "FAILED: compute-sanitizer is not in PATH and not beside nvcc; install the CUDA toolkit's," \
+         "or leave it out with --suite-only"
+    count 1
+    return
+  fi
+  "$compute_sanitizer" --version | grep -i version || true
+  local status log
+  for tool in memcheck racecheck initcheck; do
+    log="$folder/planted-$tool.log" status=0
+    sanitize "$tool" "$log" "$folder/test/cuda/planted_fault" "$tool" || status=$?
+    if [[ $status -eq 9 ]]; then
+      said "planted fault found by $tool"
+      count 0
+    else
+      tail -n 20 "$log"
+      said "FAILED: $tool does not find the planted fault (exit code $status): its runs say nothing"
+      count 1
+    fi
+    log="$folder/sanitizer-$tool.log" status=0
+    sanitize "$tool" "$log" "$folder/test/cuda/test_cuda" "$(tool_cases "$tool")" || status=$?
+    if [[ $status -eq 0 ]] && grep -q "All tests passed" "$log"; then
+      said "$tool: clean"
+      count 0
+    else
+      grep -m 60 '^=========\|FAILED\|^test cases' "$log" || tail -n 20 "$log"
+      case $status in
+        9) said "FAILED: $tool found something, see $log" ;;
+        124 | 137) said "FAILED: $tool took longer than 300 s, see $log" ;;
+        *) said "FAILED: the cases under $tool ended with $status, see $log" ;;
+      esac
+      count 1
+    fi
+  done
+}
+
+use_newest_cudnn
 scripts/configure.sh "$folder" "$@"
-ninja -C "$folder" --quiet test/cuda/test_cuda app/verlcpp-train
-status=0
-meson test -C "$folder" --no-rebuild --suite gpu --print-errorlogs || status=$?
-python3 scripts/count_tests.py "$folder/meson-logs/testlog.json" || status=1
-exit "$status"
+ninja -C "$folder" --quiet test/cuda/test_cuda test/cuda/planted_fault app/verlcpp-train bench
+said "built"
+if [[ $suite -eq 1 ]]; then
+  make_parity_folder
+  run_suite
+fi
+if [[ $sanitizer -eq 1 ]]; then run_sanitizers; fi
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 && $passed -gt 0 ]]

@@ -30,11 +30,11 @@ class OpBench {
 
   std::vector<Row> run() {
     const int64_t q_width = c_.heads * c_.head_dim, kv_width = c_.kv_heads * c_.head_dim;
-    products("qkv", rows_, q_width + 2 * kv_width, c_.hidden);
-    products("o", rows_, c_.hidden, q_width);
-    products("gate_up", rows_, 2 * c_.ffn, c_.hidden);
-    products("down", rows_, c_.hidden, c_.ffn);
-    products("head", head_rows_, c_.vocab, c_.hidden);
+    products("qkv", options_.dtype, rows_, q_width + 2 * kv_width, c_.hidden);
+    products("o", options_.dtype, rows_, c_.hidden, q_width);
+    products("gate_up", options_.dtype, rows_, 2 * c_.ffn, c_.hidden);
+    products("down", options_.dtype, rows_, c_.hidden, c_.ffn);
+    products("head", stats_, head_rows_, c_.vocab, c_.hidden);
     norms();
     heads();
     activation();
@@ -76,15 +76,19 @@ class OpBench {
     add(name, Bound::kBandwidth, 0, bytes, body);
   }
 
-  /// y_MN = x_MK W_NK^T and its two gradients; that of W adds up in the dtype of statistics.
-  void products(const std::string& name, int64_t m, int64_t n, int64_t k) {
+  /// y_MN = x_MK W_NK^T (y of dtype `out`) and its two gradients; that of W adds up in the dtype of
+  /// statistics.
+  void products(const std::string& name, DType out, int64_t m, int64_t n, int64_t k) {
     const Tensor x_MK = random({m, k}), w_NK = random({n, k}), y_MN = random({m, n});
     const Tensor d_w_NK = statistics({n, k});
-    const double flops = matmul_flops(m, n, k), bytes = bytes_of({x_MK, w_NK, y_MN});
+    const double flops = matmul_flops(m, n, k);
     const std::string shape = " " + to_string({m, n, k});
-    add("matmul " + name + shape, Bound::kMatmul, flops, bytes,
-        [&] { backend_->matmul(y_MN, x_MK, w_NK, false, true, false); });
-    add("matmul " + name + " d_x", Bound::kMatmul, flops, bytes,
+    {
+      const Tensor out_MN = out == options_.dtype ? y_MN : zeros(out, {m, n});
+      add("matmul " + name + shape, Bound::kMatmul, flops, bytes_of({x_MK, w_NK, out_MN}),
+          [&] { backend_->matmul(out_MN, x_MK, w_NK, false, true, false); });
+    }
+    add("matmul " + name + " d_x", Bound::kMatmul, flops, bytes_of({x_MK, w_NK, y_MN}),
         [&] { backend_->matmul(x_MK, y_MN, w_NK, false, false, false); });
     add("matmul " + name + " d_w", Bound::kMatmul, flops, bytes_of({x_MK, y_MN, d_w_NK, d_w_NK}),
         [&] { backend_->matmul(d_w_NK, y_MN, x_MK, true, false, true); });
@@ -150,22 +154,26 @@ class OpBench {
           [&] { backend_->scatter_rows(y_TD, x_TD, order_T); });
   }
 
+  /// Logits are of the dtype of statistics, their gradients of the compute dtype.
   void head() {
-    const Tensor logits_RV = random({head_rows_, c_.vocab});
+    const Shape shape{head_rows_, c_.vocab};
+    const Tensor logits_RV =
+        random_tensor(*backend_, stats_, shape, ++seed_, 1, MemoryTag::kLogits);
+    const Tensor d_logits_RV = stats_ == options_.dtype ? logits_RV : random(shape);
     const Tensor labels_R = integers(head_rows_, c_.vocab);
     const std::vector<double> ones(static_cast<size_t>(head_rows_), 1.0);
     const Tensor ones_R = upload_as(*backend_, stats_, ones, {head_rows_}, MemoryTag::kWorkspace);
     const Tensor stats_R4 = zeros(DType::kFloat64, {head_rows_, 4});
     const Tensor log_prob_R = statistics({head_rows_}), entropy_R = statistics({head_rows_});
     const Tensor lse_R = statistics({head_rows_}), zeros_R = statistics({head_rows_});
-    moves("logit_stats", bytes_of({logits_RV, logits_RV, labels_R, ones_R, stats_R4}),
+    moves("logit_stats", bytes_of({logits_RV, labels_R, ones_R, stats_R4}),
           [&] { backend_->logit_stats(stats_R4, logits_RV, labels_R, ones_R, 0); });
     const Tensor stats_PR4 = stats_R4.view({1, head_rows_, 4});
     moves("token_log_prob", bytes_of({stats_PR4, log_prob_R, entropy_R, lse_R}),
           [&] { backend_->token_log_prob(log_prob_R, entropy_R, lse_R, stats_PR4); });
-    moves("token_log_prob_backward", bytes_of({logits_RV, logits_RV}), [&] {
-      backend_->token_log_prob_backward(logits_RV, labels_R, ones_R, entropy_R, lse_R, ones_R,
-                                        zeros_R, 0);
+    moves("token_log_prob_backward", bytes_of({logits_RV, d_logits_RV}), [&] {
+      backend_->token_log_prob_backward(d_logits_RV, logits_RV, labels_R, ones_R, entropy_R, lse_R,
+                                        ones_R, zeros_R, 0);
     });
   }
 

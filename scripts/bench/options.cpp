@@ -84,6 +84,9 @@ void define(CLI::App& cli, Options& o, Flags& flags) {
   for (CLI::App* sub : {op, attention, step, log_prob}) add_lengths(*sub, o);
   for (CLI::App* sub : {op, step, log_prob}) add_prompt(*sub, o);
   for (CLI::App* sub : {op, attention}) add_samples(*sub, o);
+  for (CLI::App* sub : {step, log_prob}) {
+    sub->add_flag("--fused-head", o.fused_head, "use_fused_kernels: logits in chunks, not kept");
+  }
   step->add_option("--recompute", flags.recompute, "activations computed again in backward")
       ->check(CLI::IsMember({"none", "selective", "full"}))
       ->capture_default_str();

@@ -84,6 +84,7 @@ Json what_ran(const Options& o) {
   if (o.kind == Kind::kAttention) return json;
   json["prompt_fraction"] = o.prompt_fraction;
   json["micro_batch_tokens"] = o.micro_batch_tokens;
+  if (o.kind != Kind::kOp) json["fused_head"] = o.fused_head;
   if (o.kind == Kind::kStep) {
     json["recompute"] = o.recompute == model::Recompute::kFull        ? "full"
                         : o.recompute == model::Recompute::kSelective ? "selective"

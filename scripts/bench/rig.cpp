@@ -92,7 +92,8 @@ void with_engine(const Options& options, const std::function<void(const train::E
     const parallel::RankDevice device =
         options.device == "cpu" ? parallel::host_device(std::make_unique<cpu::CpuBackend>(), comm)
                                 : cuda::make_device(topology, comm, 1);
-    const model::Transformer transformer(*device.backend, options.model, options.dtype);
+    const model::Transformer transformer(*device.backend, options.model, options.dtype, nullptr,
+                                         {.fused_head = options.fused_head});
     body({*device.backend, transformer, topology, device.comm,
           std::vector(static_cast<size_t>(options.model.layers), options.recompute)});
   });

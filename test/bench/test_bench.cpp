@@ -59,8 +59,9 @@ TEST_CASE("every benchmark runs and says what it measured") {
               "token_log_prob_backward", "adamw"});
   check_rows(run_bench("attention", {"--lengths", "5,2,9", "--heads", "4/1/6"}),
              {"attention 4/1/6 forward", "attention 4/1/6 backward"});
-  check_rows(run_bench("log-prob", {"--lengths", "3x7", "--prompt-fraction", "0.5"}),
-             {"log_prob_pass"});
+  check_rows(
+      run_bench("log-prob", {"--lengths", "3x7", "--prompt-fraction", "0.5", "--fused-head"}),
+      {"log_prob_pass"});
   const Json step =
       run_bench("step", {"--lengths", "3x7", "--micro-batch-tokens", "14", "--recompute", "full"});
   check_rows(step, {"update_pass", "  forward and backward", "  optimizer"});

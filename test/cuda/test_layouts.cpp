@@ -19,6 +19,11 @@ train::LayoutResult on_gpus(const train::TrainConfig& config, const Layout& layo
       [&](const auto& me, const auto& host) { return cuda::make_device(me, host, ranks_per_gpu); });
 }
 
+train::LayoutResult on_one_gpu(const Layout& layout, DType dtype) {
+  const train::TrainConfig config = make_config(layout.overrides, {});
+  return on_gpus(config, layout, dtype, config.world_size());
+}
+
 /// Every way to run every layout here: its name and its result.
 void for_each_run(DType dtype,
                   const std::function<void(const std::string&, const train::LayoutResult&)>& see) {
@@ -27,12 +32,24 @@ void for_each_run(DType dtype,
   for (const Layout& layout : all_layouts()) {
     const train::TrainConfig config = make_config(layout.overrides, {});
     const int64_t world = config.world_size();
-    see(layout.name + ", one GPU", on_gpus(config, layout, dtype, world));
+    see(layout.name + ", one GPU", on_one_gpu(layout, dtype));
     if (world > 1 && world <= gpus) see(layout.name + ", NCCL", on_gpus(config, layout, dtype, 1));
   }
 }
 
 }  // namespace
+
+// Few launches: for compute-sanitizer.
+TEST_CASE("one rank and a dynamic CP group of two give the CPU's numbers", "[small]") {
+  const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
+  for (const Layout& layout : {static_cp(1, 1, {}), dynamic_cp(2, 1, kLongest / 2)}) {
+    INFO(layout.name);
+    const train::LayoutDifference d = difference(on_one_gpu(layout, DType::kFloat32), want, 1e-6);
+    CHECK(d.largest() < 1e-5);
+    const train::LayoutResult half = on_one_gpu(layout, DType::kBFloat16);
+    CHECK(train::relative_difference(half.gradients.at(0), want.gradients.at(0), 1e-6) < 2.5e-2);
+  }
+}
 
 TEST_CASE("layouts on GPUs give the numbers of one CPU rank in float32") {
   const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
