@@ -41,7 +41,7 @@ AttentionArgs attention_args(AttentionMask mask, const AttentionSpans& spans, do
 
 void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tensor> per_row) {
   expect_rank(logits, "logits", 2);
-  expect_tensor(logits, "logits", DType::kFloat32, logits.shape());
+  expect_tensor(logits, "logits", DType::kFloat32, {logits.dim(0), logits.dim(1)});
   expect_tensor(labels, "labels", DType::kInt32, {logits.dim(0)});
   for (const Tensor& x : per_row) expect_tensor(x, "per row", DType::kFloat32, {logits.dim(0)});
 }
@@ -146,7 +146,7 @@ void CudaBackend::token_log_prob_backward(const Tensor& d_logits, const Tensor& 
                                           int64_t first) {
   const Tensor per_row[] = {temperature, entropy, lse, d_log_prob, d_entropy};
   check_head(logits, labels, per_row);
-  expect_tensor(d_logits, "d_logits", d_logits.dtype(), logits.shape());
+  expect_tensor(d_logits, "d_logits", d_logits.dtype(), {logits.dim(0), logits.dim(1)});
   cuda::token_log_prob_backward(stream_, d_logits.dtype(), logits.dim(0), logits.dim(1), first,
                                 d_logits.data(), logits.as<float>(), labels.as<int32_t>(),
                                 temperature.as<float>(), entropy.as<float>(), lse.as<float>(),
