@@ -190,6 +190,7 @@ void ContextParallelAttention::backward(const AttentionPlan& plan, double scale,
     returning.work.wait();
     backend_.add(d_k, d_k, returning.k_TKH);
     backend_.add(d_v, d_v, returning.v_TKH);
+    returning = {};
   };
   for (size_t i = 1; i < cp; ++i) {
     PeerKv peer = std::exchange(next, {});
