@@ -19,6 +19,7 @@
 #include "cuda/runtime.h"
 #include "parallel/thread_ranks.h"
 #include "train/checkpoint_lock.h"
+#include "train/memory_plan.h"
 #include "train/recompute.h"
 #include "train/stop_notice.h"
 #include "train/trainer.h"
@@ -38,9 +39,20 @@ void expect_one_process() {
   }
 }
 
-std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank) {
+namespace {
+
+cuda::Reservation reservation(const train::TrainConfig& config, const MemoryBytes& plan) {
+  return {.planned = plan, .ranks_per_gpu = config.trainer.ranks_per_gpu};
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank,
+                                      const std::optional<MemoryBytes>& plan) {
   if (config.trainer.device == "cpu") return std::make_unique<cpu::CpuBackend>();
-  return cuda::make_backend(rank / static_cast<int>(config.trainer.ranks_per_gpu));
+  const int device = rank / static_cast<int>(config.trainer.ranks_per_gpu);
+  if (!plan) return cuda::make_backend(device);
+  return cuda::make_backend(device, reservation(config, *plan));
 }
 
 namespace {
@@ -58,9 +70,9 @@ constexpr int64_t kPatienceMilliseconds = 1000;
 
 /// One rank's part of the run, on its thread. False when it was stopped.
 bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
-                train::Report* report, const parallel::Topology& topology,
+                const MemoryBytes& plan, train::Report* report, const parallel::Topology& topology,
                 const parallel::RankCommunicators& comm) {
-  const auto backend = make_backend(config, static_cast<int>(topology.rank()));
+  const auto backend = make_backend(config, static_cast<int>(topology.rank()), plan);
   comm.attach(*backend);
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   const model::Transformer transformer = train::make_transformer(
@@ -68,6 +80,7 @@ bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
   const train::Engine engine{
       *backend, transformer, topology, comm,
       train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
+  if (report != nullptr) report->phase("device");
   comm.status.enter("weights");
   train::Trainer trainer(engine, config, inputs, report, stop_signal);
   if (comm.world_stop.here()) throw train::StoppedAtStart();
@@ -97,12 +110,18 @@ bool is_stop(const std::exception_ptr& failure) {
 /// True when a signal stopped the run. `lock` is released if the process has to end here.
 bool train_on_threads(const train::TrainConfig& config, const train::Inputs& inputs,
                       train::Report& report, std::optional<train::CheckpointLock>& lock) {
+  const MemoryBytes plan = train::memory_plan(inputs.model, config).peak();
+  // Before any rank starts, so that a card that is full or missing is said once.
+  if (config.trainer.device == "cuda") {
+    cuda::expect_room(config.trainer.n_gpus_per_node, reservation(config, plan));
+  }
   bool stopped = false;  // written by rank 0 alone
   parallel::run_thread_ranks(
       train::batching_rule(config, train::Pass::kActorUpdate).sizes,
       [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const bool first = topology.rank() == 0;
-        const bool done = train_rank(config, inputs, first ? &report : nullptr, topology, comm);
+        const bool done =
+            train_rank(config, inputs, plan, first ? &report : nullptr, topology, comm);
         if (first) stopped = !done;
       },
       {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),

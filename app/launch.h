@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "config/tree.h"
 #include "tensor/backend.h"
@@ -19,8 +20,10 @@ void catch_stop_signals();
 /// job.
 void expect_one_process();
 
-/// The device of one rank, as trainer.device says. DeviceError when it cannot be had.
-std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank);
+/// The device of one rank, as trainer.device says. DeviceError when it cannot be had. With a plan a
+/// GPU's memory is taken at once.
+std::unique_ptr<Backend> make_backend(const train::TrainConfig& config, int rank,
+                                      const std::optional<MemoryBytes>& plan = {});
 
 /// Runs the training job of a validated configuration: ranks on threads. The first failure, or a
 /// rank silent for actor_rollout_ref.nccl_timeout, aborts the others; if a rank does not come back

@@ -34,17 +34,21 @@ const int32_t* ints(const Tensor& x) { return x.as<int32_t>(); }
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
+CudaBackend::CudaBackend(int device, const std::optional<Reservation>& reservation)
     : device_(device), pool_(std::make_shared<MemoryPool>(device)) {
   check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  matmul_ = std::make_unique<Matmul>(stream_);
+  staging_ = std::make_unique<Staging>(stream_);
+  if (reservation) pool_->reserve(*reservation);
+  matmul_ = std::make_unique<Matmul>(
+      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace));
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
   matmul_.reset();
+  staging_.reset();
   cudaStreamDestroy(stream_);
 }
 
@@ -77,9 +81,7 @@ void CudaBackend::copy(const Tensor& dst, const Tensor& src) {
 void CudaBackend::write(const Tensor& dst, std::span<const std::byte> src) {
   expects(std::cmp_equal(src.size(), dst.bytes()), "write of another number of bytes");
   if (src.empty()) return;
-  // Pageable memory: the call returns when the source has been taken.
-  check(cudaMemcpyAsync(dst.data(), src.data(), src.size(), cudaMemcpyHostToDevice, stream_),
-        "write");
+  staging_->write(dst.data(), src);
 }
 
 void CudaBackend::read(std::span<std::byte> dst, const Tensor& src) {
@@ -94,8 +96,9 @@ void CudaBackend::synchronize() { check(cudaStreamSynchronize(stream_), "the GPU
 
 void CudaBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
 
-int64_t CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
+MemoryBytes CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
 void CudaBackend::reset_peak_bytes() { pool_->reset_peak_bytes(); }
+int64_t CudaBackend::reserved_bytes() const { return pool_->reserved_bytes(); }
 
 // --- dense
 

@@ -3,9 +3,11 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
 
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
+#include "cuda/staging.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
@@ -15,7 +17,7 @@ namespace verlcpp::cuda {
 /// thread that made it; tensors may be freed on others. Nothing waits but read and synchronize.
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);
+  CudaBackend(int device, const std::optional<Reservation>& reservation);
   ~CudaBackend() override;
 
   Tensor allocate(DType dtype, Shape shape, MemoryTag tag) override;
@@ -25,8 +27,9 @@ class CudaBackend final : public Backend {
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
   void replay(const std::string& key, const std::function<void()>& body) override;
-  int64_t peak_bytes() const override;
+  MemoryBytes peak_bytes() const override;
   void reset_peak_bytes() override;
+  int64_t reserved_bytes() const override;
 
   void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
               bool transpose_b, bool accumulate) override;
@@ -87,6 +90,7 @@ class CudaBackend final : public Backend {
   int device_;
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<MemoryPool> pool_;
+  std::unique_ptr<Staging> staging_;
   std::unique_ptr<Matmul> matmul_;
   Tensor norm_partials_, sum_partials_;
 };
