@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "parallel/thread_ranks.h"
 #include "train/checkpoint_lock.h"
+#include "train/memory_plan.h"
 #include "train/recompute.h"
 #include "train/stop_notice.h"
 #include "train/trainer.h"
@@ -37,11 +38,21 @@ void expect_one_process() {
   }
 }
 
+namespace {
+
+cuda::Reservation reservation(const train::TrainConfig& config, const MemoryBytes& plan) {
+  return {.planned = plan, .ranks_per_gpu = config.trainer.ranks_per_gpu};
+}
+
+}  // namespace
+
 parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::Topology& topology,
-                                 const parallel::RankCommunicators& host) {
-  return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu,
-                     {.deterministic = train::deterministic(config)});
+                                 const parallel::RankCommunicators& host,
+                                 const std::optional<MemoryBytes>& plan) {
+  cuda::BackendOptions options{.deterministic = train::deterministic(config), .reservation = {}};
+  if (plan) options.reservation = reservation(config, *plan);
+  return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu, options);
 }
 
 namespace {
@@ -59,9 +70,9 @@ constexpr int64_t kPatienceMilliseconds = 1000;
 
 /// One rank's part of the run, on its thread. False when it was stopped.
 bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
-                train::Report* report, const parallel::Topology& topology,
+                const MemoryBytes& plan, train::Report* report, const parallel::Topology& topology,
                 const parallel::RankCommunicators& host) {
-  const parallel::RankDevice device = make_device(config, topology, host);
+  const parallel::RankDevice device = make_device(config, topology, host, plan);
   const parallel::RankCommunicators& comm = device.comm;
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   const model::Transformer transformer =
@@ -69,6 +80,7 @@ bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
   const train::Engine engine{
       *device.backend, transformer, topology, comm,
       train::recompute_policy(config.actor_rollout_ref.actor.megatron, inputs.model.layers)};
+  if (report != nullptr) report->phase("device");
   comm.status.enter("weights");
   train::Trainer trainer(engine, config, inputs, report, stop_signal);
   if (comm.world_stop.here()) throw train::StoppedAtStart();
@@ -98,12 +110,18 @@ bool is_stop(const std::exception_ptr& failure) {
 /// True when a signal stopped the run. `lock` is released if the process has to end here.
 bool train_on_threads(const train::TrainConfig& config, const train::Inputs& inputs,
                       train::Report& report, std::optional<train::CheckpointLock>& lock) {
+  const MemoryBytes plan = train::memory_plan(inputs.model, config).peak();
+  // Before any rank starts, so that a card that is full or missing is said once.
+  if (config.trainer.device != "cpu") {
+    cuda::expect_room(config.trainer.n_gpus_per_node, reservation(config, plan));
+  }
   bool stopped = false;  // written by rank 0 alone
   parallel::run_thread_ranks(
       train::batching_rule(config, train::Pass::kActorUpdate).sizes,
       [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const bool first = topology.rank() == 0;
-        const bool done = train_rank(config, inputs, first ? &report : nullptr, topology, comm);
+        const bool done =
+            train_rank(config, inputs, plan, first ? &report : nullptr, topology, comm);
         if (first) stopped = !done;
       },
       {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 
 #include "config/tree.h"
 #include "parallel/rank_device.h"
+#include "tensor/memory.h"
 #include "train/train_config.h"
 
 namespace verlcpp::app {
@@ -18,11 +20,12 @@ void catch_stop_signals();
 /// job.
 void expect_one_process();
 
-/// The device of one rank, as trainer.device says. DeviceError when it cannot be had. Called by all
-/// ranks, each on its thread.
+/// The device of one rank, as trainer.device says. DeviceError when it cannot be had. With a plan a
+/// GPU's memory is taken at once. Called by all ranks, each on its thread.
 parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::Topology& topology,
-                                 const parallel::RankCommunicators& host);
+                                 const parallel::RankCommunicators& host,
+                                 const std::optional<MemoryBytes>& plan = {});
 
 /// Runs the training job of a validated configuration: ranks on threads. The first failure, or a
 /// rank silent for actor_rollout_ref.nccl_timeout, aborts the others; if a rank does not come back

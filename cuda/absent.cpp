@@ -26,4 +26,6 @@ bool usable(std::string* why) {
   return false;
 }
 
+void expect_room(int64_t, const Reservation&) { refuse(); }
+
 }  // namespace verlcpp::cuda

@@ -41,7 +41,12 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   check(cudaStreamCreateWithFlags(&comm_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  matmul_ = std::make_unique<Matmul>(stream_);
+  staging_ = std::make_unique<Staging>(stream_, [this](cudaEvent_t event) {
+    wait_until([event] { return cudaEventQuery(event); });
+  });
+  if (options.reservation) pool_->reserve(*options.reservation);
+  matmul_ = std::make_unique<Matmul>(
+      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace));
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
 
@@ -49,6 +54,7 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
   cudnn_.reset();
   matmul_.reset();
+  staging_.reset();
   cudaStreamDestroy(comm_stream_);
   cudaStreamDestroy(stream_);
 }
@@ -82,29 +88,29 @@ void CudaBackend::copy(const Tensor& dst, const Tensor& src) {
 void CudaBackend::write(const Tensor& dst, std::span<const std::byte> src) {
   expects(std::cmp_equal(src.size(), dst.bytes()), "write of another number of bytes");
   if (src.empty()) return;
-  // Pageable memory: the call returns when the source has been taken.
-  check(cudaMemcpyAsync(dst.data(), src.data(), src.size(), cudaMemcpyHostToDevice, stream_),
-        "write");
+  staging_->write(dst.data(), src);
 }
 
 void CudaBackend::read(std::span<std::byte> dst, const Tensor& src) {
   expects(std::cmp_equal(dst.size(), src.bytes()), "read of another number of bytes");
   if (dst.empty()) return;
-  if (wait_hook_.look) synchronize();  // the copy into pageable memory would wait without the hook
+  synchronize();  // the copy into pageable memory would wait without the hook
   check(cudaMemcpyAsync(dst.data(), src.data(), dst.size(), cudaMemcpyDeviceToHost, stream_),
         "read");
   check(cudaStreamSynchronize(stream_), "the GPU's work");
 }
 
 void CudaBackend::synchronize() {
-  cudaError_t status = cudaErrorNotReady;
-  if (!wait_hook_.look) status = cudaStreamSynchronize(stream_);
+  wait_until([this] { return cudaStreamQuery(stream_); });
+}
+
+void CudaBackend::wait_until(const std::function<cudaError_t()>& query) {
+  cudaError_t status = query();
   for (int64_t looks = 0; status == cudaErrorNotReady; ++looks) {
-    status = cudaStreamQuery(stream_);
-    if (status != cudaErrorNotReady) break;
-    wait_hook_.look();
+    if (wait_hook_.look) wait_hook_.look();
     // Short waits are spun through; a long one leaves the core to others.
-    if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    status = query();
   }
   if (wait_hook_.end) wait_hook_.end();
   check(status, "the GPU's work");
@@ -112,8 +118,9 @@ void CudaBackend::synchronize() {
 
 void CudaBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
 
-int64_t CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
+MemoryBytes CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
 void CudaBackend::reset_peak_bytes() { pool_->reset_peak_bytes(); }
+int64_t CudaBackend::reserved_bytes() const { return pool_->reserved_bytes(); }
 
 // --- dense
 

@@ -10,6 +10,7 @@
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
 #include "cuda/runtime.h"
+#include "cuda/staging.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
@@ -40,8 +41,9 @@ class CudaBackend final : public Backend {
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
   void replay(const std::string& key, const std::function<void()>& body) override;
-  int64_t peak_bytes() const override;
+  MemoryBytes peak_bytes() const override;
   void reset_peak_bytes() override;
+  int64_t reserved_bytes() const override;
 
   void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
               bool transpose_b, bool accumulate) override;
@@ -107,11 +109,15 @@ class CudaBackend final : public Backend {
                       const Tensor& lse_TN, const Tensor& d_o_TNH, const Tensor& d_q_TNH,
                       const Tensor& d_k_TKH, const Tensor& d_v_TKH, bool accumulate);
 
+  /// Waits while `query` says cudaErrorNotReady.
+  void wait_until(const std::function<cudaError_t()>& query);
+
   int device_;
   BackendOptions options_;
   cudaStream_t stream_ = nullptr, comm_stream_ = nullptr;
   WaitHook wait_hook_;
   std::shared_ptr<MemoryPool> pool_;
+  std::unique_ptr<Staging> staging_;
   std::unique_ptr<Matmul> matmul_;
   std::unique_ptr<CudnnAttention> cudnn_;
   Tensor norm_partials_, sum_partials_;

@@ -3,6 +3,7 @@
 #include <cublas_v2.h>
 
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "cuda/check.h"
@@ -10,8 +11,6 @@
 
 namespace verlcpp::cuda {
 namespace {
-
-constexpr size_t kWorkspace = size_t{32} << 20;  // what cuBLAS recommends for Hopper
 
 using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
                               const void*, const void*, cudaDataType, int, const void*,
@@ -49,20 +48,21 @@ cudaDataType type_of(const Tensor& x) {
 struct Matmul::State {
   Cublas cublas;
   cublasHandle_t handle = nullptr;
-  void* workspace = nullptr;
+  Tensor workspace;
 };
 
-Matmul::Matmul(cudaStream_t stream) : state_(std::make_unique<State>()) {
+Matmul::Matmul(cudaStream_t stream, Tensor workspace) : state_(std::make_unique<State>()) {
   State& s = *state_;
   check_cublas(s.cublas.create(&s.handle), "cublasCreate");
   check_cublas(s.cublas.set_stream(s.handle, stream), "cublasSetStream");
-  check(cudaMalloc(&s.workspace, kWorkspace), "cudaMalloc of the cuBLAS workspace");
-  check_cublas(s.cublas.set_workspace(s.handle, s.workspace, kWorkspace), "cublasSetWorkspace");
+  s.workspace = std::move(workspace);
+  check_cublas(s.cublas.set_workspace(s.handle, s.workspace.data(),
+                                      static_cast<size_t>(s.workspace.bytes())),
+               "cublasSetWorkspace");
 }
 
 Matmul::~Matmul() {
   if (state_->handle != nullptr) state_->cublas.destroy(state_->handle);
-  cudaFree(state_->workspace);
 }
 
 // cuBLAS is column-major, so a row-major c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T.

@@ -3,112 +3,142 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cuda/check.h"
+#include "cuda/memory_message.h"
 
 namespace verlcpp::cuda {
 namespace {
 
-constexpr size_t kAlignment = 512;
-constexpr const char* kTagNames[] = {"weights",   "main_grad", "optimizer", "saved",
-                                     "workspace", "kv",        "logits",    "comm"};
+constexpr size_t kPage = size_t{2} << 20;  // what the driver hands out
+constexpr size_t kSmallestGrowth = size_t{32} << 20, kLargestGrowth = size_t{1} << 30;
 
-/// Eight sizes between two powers of two: at most an eighth of a block is unused, and batches of
-/// slightly different lengths share blocks.
-size_t block_size(size_t bytes) {
-  if (bytes <= kAlignment) return kAlignment;
-  const size_t step = std::max(std::bit_ceil(bytes) / 16, kAlignment);
-  return (bytes + step - 1) / step * step;
-}
+size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+/// Best fit leaves holes that nothing fits; small next to what is planned.
+size_t with_slack(size_t bytes) { return whole_pages(bytes + bytes / 32 + kSmallestGrowth); }
 
 }  // namespace
 
 MemoryPool::~MemoryPool() {
   cudaSetDevice(device_);
-  for (std::byte* block : blocks_) cudaFree(block);
+  for (std::byte* segment : segments_) cudaFree(segment);
+}
+
+void MemoryPool::reserve(const Reservation& reservation) {
+  std::lock_guard lock(mutex_);
+  reservation_ = reservation;
+  const auto planned = static_cast<size_t>(reservation.planned.total);
+  if (add_segment(with_slack(planned)) || add_segment(whole_pages(planned))) return;
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  throw DeviceError(no_room_message(device_, static_cast<int64_t>(free),
+                                    static_cast<int64_t>(total), reservation.planned.total,
+                                    reservation.ranks_per_gpu));
 }
 
 std::shared_ptr<std::byte> MemoryPool::allocate(int64_t bytes, MemoryTag tag) {
   expects(bytes >= 0, "negative allocation");
-  const size_t size = block_size(static_cast<size_t>(bytes));
-  std::byte* block = take(size, tag);
-  return {block,
-          [pool = shared_from_this(), size, tag](std::byte* p) { pool->give_back(p, size, tag); }};
+  const Taken taken = take(bytes, tag);
+  return {taken.data, [pool = shared_from_this(), id = taken.id, bytes, tag](std::byte*) {
+            pool->give_back(id, bytes, tag);
+          }};
 }
 
-std::byte* MemoryPool::take(size_t size, MemoryTag tag) {
+MemoryPool::Taken MemoryPool::take(int64_t bytes, MemoryTag tag) {
+  const auto size = static_cast<size_t>(bytes);
   std::lock_guard lock(mutex_);
-  auto& blocks = free_[size];
-  std::byte* block = nullptr;
-  if (blocks.empty()) {
-    block = grow(size);
-  } else {
-    block = blocks.back();
-    blocks.pop_back();
+  std::optional<Arena::Block> block = arena_.allocate(size);
+  if (!block) {
+    grow(size, tag);
+    block = arena_.allocate(size);
   }
-  current_[static_cast<size_t>(tag)] += static_cast<int64_t>(size);
-  total_ += static_cast<int64_t>(size);
-  peak_ = std::max(peak_, total_);
-  return block;
+  account_.allocated(tag, bytes);
+  return {segments_[block->segment] + block->offset, block->id};
 }
 
-std::byte* MemoryPool::grow(size_t size) {
-  void* block = nullptr;
-  cudaError_t status = cudaMalloc(&block, size);
-  if (status == cudaErrorMemoryAllocation) {  // give unused blocks of other sizes back, and retry
-    cudaGetLastError();
-    cudaDeviceSynchronize();
-    for (auto& [unused, blocks] : free_) {
-      for (std::byte* b : blocks) {
-        cudaFree(b);
-        std::erase(blocks_, b);
-      }
-      blocks.clear();
-    }
-    status = cudaMalloc(&block, size);
+void MemoryPool::give_back(uint32_t id, int64_t bytes, MemoryTag tag) noexcept {
+  std::lock_guard lock(mutex_);
+  arena_.free(id);
+  account_.freed(tag, bytes);
+}
+
+/// A segment that more may follow in, else just what is asked for, else in place of empty ones.
+void MemoryPool::grow(size_t bytes, MemoryTag tag) {
+  const size_t least = whole_pages(Arena::rounded(bytes));
+  const size_t more = std::clamp(arena_.reserved() / 8, kSmallestGrowth, kLargestGrowth);
+  const size_t before = arena_.reserved();
+  if (!add_segment(std::max(least, whole_pages(more))) && !add_segment(least)) {
+    remove_empty_segments();
+    if (!add_segment(least)) fail(bytes, tag);
   }
+  if (!reservation_) return;
+  log::warning("GPU " + std::to_string(device_) + ": memory grew from " +
+               human_bytes(static_cast<int64_t>(before)) + " to " +
+               human_bytes(static_cast<int64_t>(arena_.reserved())) + ": " +
+               std::string(name_of(tag)) + " asked for " +
+               human_bytes(static_cast<int64_t>(bytes)) + " and holds " +
+               human_bytes(account_.held()[tag]) + " of " +
+               human_bytes(reservation_->planned[tag]) + " planned");
+}
+
+/// False when the card is full.
+bool MemoryPool::add_segment(size_t size) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, size);
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
-    throw DeviceError("out of memory on GPU " + std::to_string(device_) + ": " +
-                      std::to_string(size) + " bytes more were refused, " + std::to_string(free) +
-                      " of " + std::to_string(total) + " are free; this rank holds " + in_use() +
-                      "; --dry-run prints what a run needs");
+    cudaGetLastError();  // taken note of
+    return false;
   }
   check(status, "cudaMalloc");
-  blocks_.push_back(static_cast<std::byte*>(block));
-  return blocks_.back();
+  segments_.push_back(static_cast<std::byte*>(memory));
+  arena_.add_segment(size);
+  return true;
 }
 
-void MemoryPool::give_back(std::byte* block, size_t size, MemoryTag tag) {
-  std::lock_guard lock(mutex_);
-  free_[size].push_back(block);
-  current_[static_cast<size_t>(tag)] -= static_cast<int64_t>(size);
-  total_ -= static_cast<int64_t>(size);
-}
-
-std::string MemoryPool::in_use() const {
-  std::string text;
-  for (size_t tag = 0; tag < kTags; ++tag) {
-    if (current_[tag] == 0) continue;
-    text += (text.empty() ? "" : ", ") + std::string(kTagNames[tag]) + " " +
-            std::to_string(current_[tag]);
+void MemoryPool::remove_empty_segments() {
+  cudaDeviceSynchronize();
+  for (const size_t segment : arena_.remove_empty_segments()) {
+    cudaFree(segments_[segment]);
+    segments_[segment] = nullptr;
   }
-  return text.empty() ? "nothing" : text;
 }
 
-int64_t MemoryPool::peak_bytes() const {
+void MemoryPool::fail(size_t bytes, MemoryTag tag) const {
+  OutOfMemory refused{.device = device_,
+                      .tag = tag,
+                      .asked = static_cast<int64_t>(bytes),
+                      .free = 0,
+                      .total = 0,
+                      .held = account_.held(),
+                      .planned = {}};
+  if (reservation_) {
+    refused.planned = reservation_->planned;
+    refused.ranks_per_gpu = reservation_->ranks_per_gpu;
+  }
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  refused.free = static_cast<int64_t>(free);
+  refused.total = static_cast<int64_t>(total);
+  throw DeviceError(out_of_memory_message(refused));
+}
+
+MemoryBytes MemoryPool::peak_bytes() const {
   std::lock_guard lock(mutex_);
-  return peak_;
+  return account_.peak();
 }
 
 void MemoryPool::reset_peak_bytes() {
   std::lock_guard lock(mutex_);
-  peak_ = total_;
+  account_.reset_peak();
+}
+
+int64_t MemoryPool::reserved_bytes() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(arena_.reserved());
 }
 
 }  // namespace verlcpp::cuda

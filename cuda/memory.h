@@ -2,39 +2,52 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
-#include "tensor/backend.h"
+#include "cuda/arena.h"
+#include "cuda/runtime.h"
+#include "tensor/memory.h"
 
 namespace verlcpp::cuda {
 
-/// Device memory of one rank, by tag. Freed blocks are kept and handed out again: a block freed
-/// while kernels still use it is only reused by later work of the same stream, so nothing waits.
-/// Grows by cudaMalloc when no block fits; after warm-up it does not.
+/// Device memory of one rank, by tag. A block that is freed while kernels still use it is only
+/// handed out to later work of the same stream, so nothing waits. What was planned is taken from
+/// the card at the start; growth after that is logged.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   explicit MemoryPool(int device) : device_(device) {}
   ~MemoryPool();
+  /// Takes the plan's bytes from the card. DeviceError when it has not as many.
+  void reserve(const Reservation& reservation);
   /// DeviceError with what each tag holds when the card is full.
   std::shared_ptr<std::byte> allocate(int64_t bytes, MemoryTag tag);
-  int64_t peak_bytes() const;
+
+  MemoryBytes peak_bytes() const;
   void reset_peak_bytes();
+  /// Taken from the card.
+  int64_t reserved_bytes() const;
 
  private:
-  static constexpr size_t kTags = 8;
-  std::byte* take(size_t size, MemoryTag tag);
-  std::byte* grow(size_t size);
-  void give_back(std::byte* block, size_t size, MemoryTag tag);
-  std::string in_use() const;
+  struct Taken {
+    std::byte* data;
+    uint32_t id;
+  };
+  Taken take(int64_t bytes, MemoryTag tag);
+  void give_back(uint32_t id, int64_t bytes, MemoryTag tag) noexcept;
+  void grow(size_t bytes, MemoryTag tag);
+  bool add_segment(size_t size);
+  void remove_empty_segments();
+  [[noreturn]] void fail(size_t bytes, MemoryTag tag) const;
 
   const int device_;
   mutable std::mutex mutex_;  // tensors may be freed on other threads
-  std::map<size_t, std::vector<std::byte*>> free_;
-  std::vector<std::byte*> blocks_;
-  int64_t current_[kTags] = {}, total_ = 0, peak_ = 0;
+  Arena arena_;
+  std::vector<std::byte*> segments_;
+  MemoryAccount account_;
+  std::optional<Reservation> reservation_;
 };
 
 }  // namespace verlcpp::cuda

@@ -8,14 +8,29 @@
 
 #include "parallel/rank_device.h"
 #include "tensor/backend.h"
+#include "tensor/memory.h"
 
 namespace verlcpp::cuda {
+
+/// What a rank's memory plan says it asks for at most (train::memory_plan), and how many ranks
+/// share its card.
+struct Reservation {
+  MemoryBytes planned;
+  int64_t ranks_per_gpu = 1;
+};
 
 struct BackendOptions {
   /// Gradients repeat bit for bit. All kernels do but cuDNN's attention backward, whose
   /// deterministic form needs more memory for long documents.
   bool deterministic = false;
+  /// Memory is taken at once; without it grows as needed.
+  std::optional<Reservation> reservation = {};
 };
+
+/// Makes the driver's contexts of GPUs 0..gpus-1, all at once, and looks whether each has room for
+/// its ranks. DeviceError when there is no such GPU, when it is too full, or when the executable
+/// was built without CUDA.
+void expect_room(int64_t gpus, const Reservation& reservation);
 
 /// The backend of one GPU. Throws DeviceError when there is none, or when the executable was built
 /// without CUDA.

@@ -39,8 +39,8 @@ CpuBackend::~CpuBackend() = default;
 
 // --- memory
 
-Tensor CpuBackend::allocate(DType dtype, Shape shape, MemoryTag) {
-  std::shared_ptr<std::byte> block = pool_->allocate(numel_of(shape) * size_of(dtype));
+Tensor CpuBackend::allocate(DType dtype, Shape shape, MemoryTag tag) {
+  std::shared_ptr<std::byte> block = pool_->allocate(numel_of(shape) * size_of(dtype), tag);
   std::byte* data = block.get();
   return {dtype, std::move(shape), std::move(block), data};
 }
@@ -73,9 +73,11 @@ void CpuBackend::synchronize() {}
 
 void CpuBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
 
-int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
+MemoryBytes CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
 
 void CpuBackend::reset_peak_bytes() { pool_->reset_peak_bytes(); }
+
+int64_t CpuBackend::reserved_bytes() const { return pool_->reserved_bytes(); }
 
 // --- dense
 

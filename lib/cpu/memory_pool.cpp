@@ -32,14 +32,16 @@ MemoryPool::~MemoryPool() {
   }
 }
 
-std::shared_ptr<std::byte> MemoryPool::allocate(int64_t bytes) {
+std::shared_ptr<std::byte> MemoryPool::allocate(int64_t bytes, MemoryTag tag) {
   expects(bytes >= 0, "negative allocation");
   const size_t size = block_size(static_cast<size_t>(bytes));
-  std::byte* block = take(size);
-  return {block, [pool = shared_from_this(), size](std::byte* p) { pool->give_back(p, size); }};
+  std::byte* block = take(size, bytes, tag);
+  return {block, [pool = shared_from_this(), size, bytes, tag](std::byte* p) {
+            pool->give_back(p, size, bytes, tag);
+          }};
 }
 
-std::byte* MemoryPool::take(size_t size) {
+std::byte* MemoryPool::take(size_t size, int64_t bytes, MemoryTag tag) {
   std::lock_guard lock(mutex_);
   FreeBlock*& head = free_[size];
   std::byte* block = nullptr;
@@ -48,36 +50,42 @@ std::byte* MemoryPool::take(size_t size) {
     head = head->next;
   } else {
     block = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    if (block == nullptr) {
+      throw DeviceError("out of host memory: " + std::to_string(size) + " bytes of " +
+                        std::string(name_of(tag)) + " more than the " +
+                        std::to_string(account_.held().total) + " in use were refused");
+    }
+    reserved_bytes_ += static_cast<int64_t>(size);
   }
-  if (block == nullptr) {
-    throw DeviceError("out of host memory: " + std::to_string(size) + " bytes more than the " +
-                      std::to_string(current_bytes_) + " in use were refused");
-  }
-  current_bytes_ += static_cast<int64_t>(size);
-  peak_bytes_ = std::max(peak_bytes_, current_bytes_);
+  account_.allocated(tag, bytes);
   return block;
 }
 
-void MemoryPool::give_back(std::byte* block, size_t size) noexcept {
+void MemoryPool::give_back(std::byte* block, size_t size, int64_t bytes, MemoryTag tag) noexcept {
   std::lock_guard lock(mutex_);
   FreeBlock*& head = free_.find(size)->second;
   head = std::construct_at(reinterpret_cast<FreeBlock*>(block), FreeBlock{head});
-  current_bytes_ -= static_cast<int64_t>(size);
+  account_.freed(tag, bytes);
 }
 
-int64_t MemoryPool::current_bytes() const {
+MemoryBytes MemoryPool::held_bytes() const {
   std::lock_guard lock(mutex_);
-  return current_bytes_;
+  return account_.held();
 }
 
-int64_t MemoryPool::peak_bytes() const {
+MemoryBytes MemoryPool::peak_bytes() const {
   std::lock_guard lock(mutex_);
-  return peak_bytes_;
+  return account_.peak();
 }
 
 void MemoryPool::reset_peak_bytes() {
   std::lock_guard lock(mutex_);
-  peak_bytes_ = current_bytes_;
+  account_.reset_peak();
+}
+
+int64_t MemoryPool::reserved_bytes() const {
+  std::lock_guard lock(mutex_);
+  return reserved_bytes_;
 }
 
 }  // namespace verlcpp::cpu

@@ -129,6 +129,7 @@ void ContextParallelAttention::ring_backward(const std::vector<RingStep>& steps,
     returning.work.wait();
     backend_.add(d_k, d_k, returning.k_TKH);
     backend_.add(d_v, d_v, returning.v_TKH);
+    returning = {};
   };
   for (size_t i = 1; i < cp; ++i) {
     PeerKv peer = std::exchange(next, {});

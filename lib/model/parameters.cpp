@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -19,6 +20,9 @@ constexpr double kInitializerRange = 0.02;
 
 // Host memory of `initialize` at one time: 8 MiB of doubles.
 constexpr int64_t kInitializeChunk = int64_t{1} << 20;
+
+// Elements that are worth a thread.
+constexpr size_t kInitializePart = size_t{1} << 15;
 
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -155,9 +159,19 @@ void initial_values(const HfPiece& piece, PhiloxKey key, int64_t first, std::spa
     return;
   }
   const uint64_t stream = fnv1a(piece.hf_name);
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = kInitializerRange * normal(key, stream, static_cast<uint64_t>(first) + i);
+  const auto fill = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      values[i] = kInitializerRange * normal(key, stream, static_cast<uint64_t>(first) + i);
+    }
+  };
+  // On all cores: one takes half a minute for half a billion elements.
+  const size_t most = std::max(1u, std::thread::hardware_concurrency());
+  const size_t parts = std::clamp<size_t>(values.size() / kInitializePart, 1, most);
+  std::vector<std::jthread> threads;
+  for (size_t p = 1; p < parts; ++p) {
+    threads.emplace_back(fill, values.size() * p / parts, values.size() * (p + 1) / parts);
   }
+  fill(0, values.size() / parts);
 }
 
 }  // namespace

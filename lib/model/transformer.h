@@ -137,6 +137,9 @@ class Transformer {
   void project_qkv(const LayerTensors& w, const TensorParallel& tp, const Tensor& positions_T,
                    LayerSaved& s, MemoryTag tag) const;
   void normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
+  /// x w^T summed over TP ranks: all rows, or this rank's.
+  Tensor row_parallel(const TensorParallel& tp, const Tensor& x_TF, const Tensor& w_DF,
+                      MemoryTag tag) const;
   void run_mlp_up(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
                   MemoryTag tag) const;
   Tensor finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,

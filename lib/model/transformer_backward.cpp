@@ -88,6 +88,7 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
     const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);
     restore(w, batch, attention, saved.layers.back());
     const Tensor d_mid_tD = mlp_backward(w, g, saved.layers.back(), d_hidden_tD);
+    d_hidden_tD = {};
     d_hidden_tD = attention_backward(w, g, saved.layers.back(), batch, attention, d_mid_tD);
     saved.layers.pop_back();
   }

@@ -23,6 +23,12 @@ LayerSaved keep(LayerSaved s, const Saved& saved, int64_t layer) {
   return s;
 }
 
+/// TensorParallel::reduced hands what it sums back, or with sequence parallelism a tensor of its
+/// own.
+MemoryTag tag_of_sum(const TensorParallel& tp, MemoryTag tag) {
+  return tp.place().sequence_parallel ? MemoryTag::kWorkspace : tag;
+}
+
 }  // namespace
 
 void Transformer::normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
@@ -66,12 +72,17 @@ void Transformer::run_attention(const DeviceBatch& batch, const ContextParallelA
                     s.lse_TN);
 }
 
+Tensor Transformer::row_parallel(const TensorParallel& tp, const Tensor& x_TF, const Tensor& w_DF,
+                                 MemoryTag tag) const {
+  const Tensor part_TD = empty({x_TF.dim(0), config_.hidden}, tag_of_sum(tp, tag));
+  backend_.matmul(part_TD, x_TF, w_DF, false, true, false);
+  return tp.reduced(part_TD, tag);
+}
+
 void Transformer::run_mlp_up(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
                              MemoryTag tag) const {
   const int64_t rows = s.o_TNH.dim(0);
-  const Tensor attended_TD = empty({rows, config_.hidden}, tag);
-  backend_.matmul(attended_TD, s.o_TNH.view({rows, w.o_DX.dim(1)}), w.o_DX, false, true, false);
-  s.mid_tD = tp.reduced(attended_TD, tag);
+  s.mid_tD = row_parallel(tp, s.o_TNH.view({rows, w.o_DX.dim(1)}), w.o_DX, tag);
   backend_.add(s.mid_tD, s.input_tD, s.mid_tD);
 
   s.norm2_tD = empty(s.mid_tD.shape(), tag);
@@ -86,16 +97,14 @@ void Transformer::run_mlp_up(const LayerTensors& w, const TensorParallel& tp, La
 Tensor Transformer::finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
                                  MemoryTag tag) const {
   run_mlp_up(w, tp, s, tag);
-  const Tensor down_TD = empty({s.act_TF.dim(0), config_.hidden}, tag);
-  backend_.matmul(down_TD, s.act_TF, w.down_DF, false, true, false);
-  const Tensor out_tD = tp.reduced(down_TD, tag);
+  const Tensor out_tD = row_parallel(tp, s.act_TF, w.down_DF, tag);
   backend_.add(out_tD, s.mid_tD, out_tD);
   return out_tD;
 }
 
 Tensor Transformer::embed(const ParameterBuffer& weights, const TensorParallel& tp,
                           const Tensor& token_ids_T, MemoryTag tag) const {
-  const Tensor part_TD = empty({token_ids_T.numel(), config_.hidden}, tag);
+  const Tensor part_TD = empty({token_ids_T.numel(), config_.hidden}, tag_of_sum(tp, tag));
   backend_.embedding(part_TD, weights.at("embed_tokens.weight"), token_ids_T, shard_.first_token);
   return tp.reduced(part_TD, tag);
 }

@@ -1,6 +1,7 @@
 #include "model/weights_io.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -81,18 +82,28 @@ std::string config_text(const ModelConfig& config, DType dtype) {
   return json.dump(2) + "\n";
 }
 
-/// The part of a stored tensor that belongs to flat elements `part`, in its stored dtype.
-std::vector<std::byte> stored_part(const StoredTensor& stored, const ParamSpec& spec,
-                                   const HfPiece& piece, const FlatRange& part) {
+/// Elements read at one time: bounds what is copied on the way, and how long a sign of life takes.
+constexpr int64_t kReadAtOnce = int64_t{1} << 22;
+
+/// The part of a stored tensor that belongs to flat elements `part`, in its stored dtype: in the
+/// file itself where it lies together there, else copied to `gathered`.
+std::span<const std::byte> stored_part(const StoredTensor& stored, const ParamSpec& spec,
+                                       const HfPiece& piece, const FlatRange& part,
+                                       std::vector<std::byte>& gathered) {
   const auto size = static_cast<size_t>(size_of(stored.dtype));
-  std::vector<std::byte> bytes(static_cast<size_t>(part.count) * size);
-  for (const Run& run : runs_of(spec, piece, part)) {
-    const auto from = stored.bytes.subspan(static_cast<size_t>(run.global) * size,
-                                           static_cast<size_t>(run.count) * size);
-    std::copy(from.begin(), from.end(),
-              bytes.begin() + (run.flat - part.first) * static_cast<int64_t>(size));
+  const auto in_file = [&](const Run& run) {
+    return stored.bytes.subspan(static_cast<size_t>(run.global) * size,
+                                static_cast<size_t>(run.count) * size);
+  };
+  const std::vector<Run> runs = runs_of(spec, piece, part);
+  if (runs.size() == 1 && runs[0].count == part.count) return in_file(runs[0]);
+  gathered.resize(static_cast<size_t>(part.count) * size);
+  for (const Run& run : runs) {
+    const auto from = in_file(run);
+    std::memcpy(gathered.data() + static_cast<size_t>(run.flat - part.first) * size, from.data(),
+                from.size());
   }
-  return bytes;
+  return gathered;
 }
 
 /// Calls `body(spec, piece, part)` for every part of a piece within `range`.
@@ -144,22 +155,26 @@ std::vector<double> window_of(Backend& backend, const ParameterBuffer& buffer,
 }  // namespace
 
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
-                     const ParameterBuffer& buffer, const std::function<void()>& each_tensor) {
+                     const ParameterBuffer& buffer, const std::function<void()>& beat) {
   check_pieces(reader, suffix, buffer.layout());
+  std::vector<std::byte> gathered;
   for_each_part(buffer.layout(), buffer.range(),
                 [&](const auto& spec, const auto& piece, const FlatRange& part) {
-                  if (each_tensor) each_tensor();
                   const StoredTensor& stored = *reader.find(piece.hf_name + suffix);
-                  const std::vector<std::byte> bytes = stored_part(stored, spec, piece, part);
-                  const Tensor target = buffer.slice(part);
-                  if (stored.dtype == target.dtype()) {
-                    backend.write(target, bytes);
-                    return;
+                  for (int64_t first = part.first; first < part.end(); first += kReadAtOnce) {
+                    if (beat) beat();
+                    const FlatRange chunk{first, std::min(kReadAtOnce, part.end() - first)};
+                    const auto bytes = stored_part(stored, spec, piece, chunk, gathered);
+                    const Tensor target = buffer.slice(chunk);
+                    if (stored.dtype == target.dtype()) {
+                      backend.write(target, bytes);
+                      continue;
+                    }
+                    const Tensor staged =
+                        backend.allocate(stored.dtype, {chunk.count}, MemoryTag::kWorkspace);
+                    backend.write(staged, bytes);
+                    backend.copy(target, staged);
                   }
-                  const Tensor staged =
-                      backend.allocate(stored.dtype, {part.count}, MemoryTag::kWorkspace);
-                  backend.write(staged, bytes);
-                  backend.copy(target, staged);
                 });
 }
 
@@ -169,10 +184,9 @@ bool has_weights(const std::string& folder) {
 }
 
 std::string load_hf_weights(Backend& backend, const std::string& folder,
-                            const ParameterBuffer& weights,
-                            const std::function<void()>& each_tensor) {
+                            const ParameterBuffer& weights, const std::function<void()>& beat) {
   const SafetensorsReader reader(folder);
-  load_hf_tensors(backend, reader, "", weights, each_tensor);
+  load_hf_tensors(backend, reader, "", weights, beat);
   return unused_tensors(reader, weights.layout());
 }
 

@@ -89,15 +89,14 @@ bool has_weights(const std::string& folder);
 
 /// Loads a Hugging Face folder's weights into the flat buffer, converting F64, F32, BF16, F16.
 /// DataError lists missing tensors and wrong shapes. Returns a warning that names the tensors the
-/// model does not use, "" for none: one rank of a run is to say it. `each_tensor`, if any, is
-/// called before each tensor: a sign of life.
+/// model does not use, "" for none: one rank of a run is to say it. `beat`, if any, is
+/// called every few MiB: a sign of life.
 std::string load_hf_weights(Backend& backend, const std::string& folder,
-                            const ParameterBuffer& weights,
-                            const std::function<void()>& each_tensor = {});
+                            const ParameterBuffer& weights, const std::function<void()>& beat = {});
 
 /// Fills a flat buffer, or the range of it that is held, from tensors named HF name + `suffix`.
 void load_hf_tensors(Backend& backend, const SafetensorsReader& reader, const std::string& suffix,
-                     const ParameterBuffer& buffer, const std::function<void()>& each_tensor = {});
+                     const ParameterBuffer& buffer, const std::function<void()>& beat = {});
 
 /// All of a model's tensors, whole, under Hugging Face names + `suffix`, stored as `dtype`.
 std::vector<TensorEntry> hf_entries(const ParameterLayout& layout, DType dtype,

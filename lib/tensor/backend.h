@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "tensor/memory.h"
 #include "tensor/tensor.h"
 
 // Shape letters: T packed local tokens, S sequences (documents), D model, N query heads, K kv
@@ -17,9 +18,6 @@
 // CPU).
 
 namespace verlcpp {
-
-/// Which account of the memory plan an allocation belongs to.
-enum class MemoryTag { kWeights, kMainGrad, kOptimizer, kSaved, kWorkspace, kKv, kLogits, kComm };
 
 /// `kCausal`: row i of q sees kv rows 0..i. `kBottomRight`: row i of q sees kv rows
 /// 0..i + kv_length - q_length (q is the tail of the sequence). `kNone`: everything.
@@ -73,10 +71,13 @@ class Backend {
   /// Runs `body`, whose work is the same for every call with this key: a backend may capture it
   /// once and replay it. None does so far.
   virtual void replay(const std::string& key, const std::function<void()>& body) = 0;
-  /// Peak bytes allocated at one time since start, or since the last reset.
-  virtual int64_t peak_bytes() const = 0;
+  /// Most bytes asked for at one time since start, or since the last reset: by tag and of the
+  /// whole.
+  virtual MemoryBytes peak_bytes() const = 0;
   /// What is allocated now is the peak so far.
   virtual void reset_peak_bytes() = 0;
+  /// Bytes taken from the machine, with rounding and with what lies idle.
+  virtual int64_t reserved_bytes() const = 0;
 
   // --- dense ------------------------------------------------------------------------------------
   /// c_MN = op(a) op(b), or += when `accumulate`; op transposes when asked. a and b are of one

@@ -147,7 +147,7 @@ class Comparer {
     const double seconds = wall_seconds() - start;
     if (!counts) return;
     const std::vector<double> peaks =
-        gathered(static_cast<double>(backend.peak_bytes() - snapshot_.copy_bytes()));
+        gathered(static_cast<double>(backend.peak_bytes().total - snapshot_.copy_bytes()));
     result.peak_bytes = std::max(
         result.peak_bytes, static_cast<int64_t>(*std::max_element(peaks.begin(), peaks.end())));
     for (size_t i = 0; i < result.losses.size(); ++i) {

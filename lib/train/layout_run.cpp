@@ -138,7 +138,7 @@ LayoutResult run_layout(const LayoutRun& run) {
   LayoutResult result;
   const MegatronConfig& megatron = run.config.actor_rollout_ref.actor.megatron;
   const parallel::AxisSizes sizes = batching_rule(run.config, Pass::kActorUpdate).sizes;
-  std::vector<int64_t> peaks(static_cast<size_t>(sizes.world));
+  std::vector<MemoryBytes> peaks(static_cast<size_t>(sizes.world));
   parallel::run_thread_ranks(
       sizes, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const parallel::RankDevice device = run.make_device(topology, comm);
@@ -151,7 +151,7 @@ LayoutResult run_layout(const LayoutRun& run) {
         peaks[static_cast<size_t>(topology.rank())] = backend.peak_bytes();
         if (topology.rank() == 0) result = std::move(mine);
       });
-  result.peak_bytes = *std::max_element(peaks.begin(), peaks.end());
+  for (const MemoryBytes& peak : peaks) result.peak_bytes.raise_to(peak);
   return result;
 }
 

@@ -25,7 +25,7 @@ struct LayoutResult {
   std::vector<GlobalTensors> gradients;    // of each mini-batch, summed, before clipping
   GlobalTensors weights;                   // after the last
   double clipped_tokens = 0;               // whose ratio was clipped
-  int64_t peak_bytes = 0;                  // of the rank that allocated most
+  MemoryBytes peak_bytes;                  // each number of the rank where it is largest
 };
 
 struct LayoutRun {

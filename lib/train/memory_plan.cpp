@@ -1,13 +1,12 @@
 #include "train/memory_plan.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "model/parameters.h"
 #include "schedule/plan.h"
 #include "tensor/dtype.h"
 #include "train/engine.h"
+#include "train/memory_moments.h"
 #include "train/recompute.h"
 #include "train/validate.h"
 
@@ -44,136 +43,126 @@ model::TpPlace fullest_place(const MegatronConfig& megatron) {
   return {.size = tp, .rank = tp - 1, .sequence_parallel = tp > 1 && megatron.sequence_parallel};
 }
 
-/// Widths of one rank's tensors, and its rows of T with sequence parallelism.
-struct Widths {
-  Widths(const model::ModelConfig& m, const model::TpPlace& tp)
-      : place(tp),
-        shard(tp_shard(m, tp)),
-        hidden(m.hidden),
-        q(shard.heads * m.head_dim),
-        kv(shard.kv_heads * m.head_dim),
-        heads(shard.heads),
-        ffn(shard.ffn) {}
-  int64_t own(int64_t rows) const {
-    return place.sequence_parallel ? ceil_div(rows, place.size) : rows;
-  }
-  model::TpPlace place;
-  model::TpShard shard;
-  int64_t hidden, q, kv, heads, ffn;
-};
-
-/// What model::LayerSaved and model::Saved hold of `rows` packed rows, in elements. A layer that is
-/// recomputed in full keeps its input; one such layer at a time is whole again in backward.
-int64_t saved_elements(const model::ModelConfig& m, const Widths& w, int64_t rows,
-                       const std::vector<model::Recompute>& policy) {
-  const int64_t own_rows = w.own(rows), input = own_rows * w.hidden;
-  const int64_t core = rows * (w.q + w.heads);  // o and lse
-  int64_t layer = 4 * input + 2 * own_rows;     // input, norm1, mid, norm2; their rstd
-  layer += core + rows * (w.q + 2 * w.kv);      // q, k, v
-  if (m.qk_norm) layer += rows * (w.q + w.kv + w.heads + w.shard.kv_heads);
-  layer += rows * 3 * w.ffn;  // gate, up, their product
-  const int64_t full = std::count(policy.begin(), policy.end(), model::Recompute::kFull);
-  const int64_t selective = std::count(policy.begin(), policy.end(), model::Recompute::kSelective);
-  const int64_t whole = m.layers - full - selective;
-  const int64_t restored = full > 0 ? layer - input : selective > 0 ? core : 0;
-  return whole * layer + full * input + selective * (layer - core) + restored +
-         rows * (2 * m.hidden + 4);  // the head's input, twice; rstd, lse, entropy, log-prob
+/// The scheduler's largest group.
+int64_t largest_group(const BatchingRule& rule) {
+  return rule.dcp ? std::max(rule.dcp->min_cp, rule.sizes.pool()) : rule.sizes.cp;
 }
 
-/// Temporaries of the head or of one layer, whichever needs more, in elements.
-int64_t workspace_elements(const Widths& w, int64_t rows, bool context_parallel) {
-  const int64_t d = rows * w.hidden, own = w.own(rows) * w.hidden;
-  const int64_t gathered =
-      w.place.sequence_parallel ? 2 * d : 0;  // d_y of all rows, and the norm's
-  const int64_t head = 3 * d + own;  // hidden rows gathered, their gradient, all rows' gradient
-  const int64_t mlp = 3 * own + d + gathered + rows * 3 * w.ffn;
-  int64_t attention = 3 * own + d + gathered + rows * (3 * w.q + 4 * w.kv + w.heads);
-  // K and V of two peers on their way, and their gradients computed, sent and returned.
-  if (context_parallel) attention += rows * 10 * w.kv;
-  return std::max({head, mlp, attention});
+void append(std::vector<MemoryMoment>& moments, const std::vector<MemoryMoment>& more) {
+  moments.insert(moments.end(), more.begin(), more.end());
 }
 
-/// One forward over `rows` new tokens of `slots` sequences, in elements.
-int64_t decode_elements(const model::ModelConfig& m, const Widths& w, int64_t rows, int64_t slots) {
-  const int64_t layer = 6 * w.hidden + 3 * w.q + 4 * w.kv + w.heads + 3 * w.ffn;
-  int64_t logits = w.shard.vocab;
-  if (w.place.size > 1) {  // all parts side by side, then joined
-    logits += m.vocab + (w.place.size + 1) * ceil_div(m.vocab, w.place.size);
+/// Log-probs and entropies of a step's response tokens on all ranks (Engine::sum_over_pool).
+MemoryMoment log_prob_gather(int64_t responses, const TrainConfig& config) {
+  MemoryMoment moment{"log-probs of all ranks", {}};
+  moment.bytes.add(MemoryTag::kComm, responses * config.data.max_response_length * 2 *
+                                         static_cast<int64_t>(sizeof(double)));
+  return moment;
+}
+
+std::vector<MemoryMoment> step_moments(const MemoryShapes& shapes, const TrainConfig& config,
+                                       int64_t rows) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  const BatchingRule update = batching_rule(config, Pass::kActorUpdate);
+  const int64_t longest = longest_sequence(config);
+  const int64_t responses = config.data.train_batch_size * rollout.n;
+
+  std::vector<MemoryMoment> moments = update_moments(shapes, rows, largest_group(update));
+  for (const Pass pass : {Pass::kOldLogProb, Pass::kRefLogProb}) {
+    if (pass == Pass::kRefLogProb && !config.uses_reference()) continue;
+    const BatchingRule rule = batching_rule(config, pass);
+    append(moments, log_prob_moments(shapes, fullest_micro_batch(rule, longest, responses),
+                                     largest_group(rule)));
   }
-  return rows * layer + slots * (logits + 3 * w.hidden);
+  moments.push_back(log_prob_gather(responses, config));
+  if (rollout.name == "replay") return moments;
+  const int64_t slots = std::min(rollout.max_num_seqs, ceil_div(responses, update.sizes.pool()));
+  append(moments, rollout_moments(shapes, slots, config.data.max_prompt_length, longest));
+  return moments;
+}
+
+/// The backend's own scratch, which it keeps: cuBLAS's workspace and partial sums of the norms.
+int64_t device_scratch(const TrainConfig& config, int64_t hidden) {
+  if (config.trainer.device != "cuda") return 0;
+  constexpr int64_t kCublas = int64_t{32} << 20, kNormRows = 256;
+  return kCublas + kNormRows * hidden * size_of(DType::kFloat32);
+}
+
+/// The name of the moment with the largest whole.
+std::string fullest_moment(const MemoryPlan& plan) {
+  const auto most =
+      std::max_element(plan.moments.begin(), plan.moments.end(),
+                       [](const auto& a, const auto& b) { return a.bytes.total < b.bytes.total; });
+  return most == plan.moments.end() ? "" : most->name;
 }
 
 }  // namespace
 
-int64_t MemoryPlan::total() const {
-  return weights + gradient + optimizer + reference +
-         std::max(activations + logits + workspace, kv_cache + decode);
+MemoryBytes MemoryPlan::peak() const {
+  MemoryBytes always, peak;
+  always.add(MemoryTag::kWeights, weights + reference);
+  always.add(MemoryTag::kMainGrad, gradient);
+  always.add(MemoryTag::kOptimizer, optimizer);
+  peak = always;
+  for (const MemoryMoment& moment : moments) {
+    MemoryBytes then = always;
+    then.add(moment.bytes);
+    peak.raise_to(then);
+  }
+  return peak;
 }
 
 MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& config) {
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
-  const int64_t storage =
-      size_of(dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value());
-  const int64_t full = std::max<int64_t>(storage, size_of(DType::kFloat32));
   const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
+  const DType dtype = dtype_named(megatron.dtype).value();
   const model::TpPlace tp = fullest_place(megatron);
-  const Widths widths(model, tp);
-  const int64_t numel = model::ParameterLayout(model, rule.sizes.pool(), tp).numel();
-  const int64_t longest = longest_sequence(config);
-  const int64_t samples = config.actor_rollout_ref.actor.ppo_mini_batch_size * rollout.n;
+  const model::ParameterLayout layout(model, rule.sizes.pool(), tp);
+  MemoryShapes shapes(model, dtype, tp);
+  shapes.policy = recompute_policy(megatron, model.layers);
+  shapes.cudnn = config.trainer.device == "cuda" && dtype == DType::kBFloat16;
 
-  MemoryPlan plan{.parameters = model.parameter_count(), .weights = numel * storage};
-  plan.gradient = numel * full;
+  const int64_t numel = layout.numel();
+  MemoryPlan plan;
+  plan.parameters = model.parameter_count();
+  plan.weights = numel * shapes.element;
+  plan.gradient = numel * shapes.wide;
   // Two moments, and a master copy when the weights are stored in less than float32; ZeRO-1: of
   // this rank's share.
   const int64_t updated = megatron.use_distributed_optimizer ? numel / rule.sizes.pool() : numel;
-  plan.optimizer = updated * full * (storage < full ? 3 : 2);
-  plan.reference = config.uses_reference() ? numel * storage : 0;
-  plan.tokens_per_rank = fullest_micro_batch(rule, longest, samples);
-  plan.activations = saved_elements(model, widths, plan.tokens_per_rank,
-                                    recompute_policy(megatron, model.layers)) *
-                     storage;
-  plan.logits = plan.tokens_per_rank * widths.shard.vocab * full;
-  const bool context_parallel = rule.sizes.cp > 1 || (rule.dcp && rule.sizes.pool() > 1);
-  plan.workspace = workspace_elements(widths, plan.tokens_per_rank, context_parallel) * full;
-  const int64_t responses = config.data.train_batch_size * rollout.n;
-  const int64_t slots = std::min(rollout.max_num_seqs, ceil_div(responses, rule.sizes.pool()));
-  plan.kv_cache = slots * longest * model.layers * 2 * widths.kv * storage;
-  plan.decode = decode_elements(model, widths, slots * config.data.max_prompt_length, slots) * full;
+  plan.optimizer = updated * shapes.wide * (shapes.element < shapes.wide ? 3 : 2);
+  plan.reference = config.uses_reference() ? numel * shapes.element : 0;
+  const int64_t samples = config.actor_rollout_ref.actor.ppo_mini_batch_size * rollout.n;
+  plan.tokens_per_rank = fullest_micro_batch(rule, longest_sequence(config), samples);
+  plan.moments = step_moments(shapes, config, plan.tokens_per_rank);
+  plan.moments.push_back(gradient_sum_moment(layout, shapes.wide));
+  const int64_t scratch = device_scratch(config, model.hidden);
+  for (MemoryMoment& moment : plan.moments) moment.bytes.add(MemoryTag::kWorkspace, scratch);
   return plan;
-}
-
-std::string human_bytes(int64_t bytes) {
-  constexpr std::array units = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < units.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.2f %s", value, units[unit]);
-  return text.data();
 }
 
 std::string to_text(const MemoryPlan& plan) {
   std::string text = "memory of one rank (" + std::to_string(plan.parameters) + " parameters)\n";
-  const auto line = [&](const std::string& name, int64_t bytes, const std::string& note) {
-    text += "  " + name + std::string(14 - name.size(), ' ') + human_bytes(bytes) + note + "\n";
+  const auto line = [&](std::string_view name, int64_t bytes, const std::string& note) {
+    text += "  " + std::string(name) + std::string(14 - name.size(), ' ') + human_bytes(bytes) +
+            (note.empty() ? "" : "  ") + note + "\n";
   };
-  line("weights", plan.weights, "");
-  line("gradient", plan.gradient, "");
-  line("optimizer", plan.optimizer, "");
-  if (plan.reference > 0) line("reference", plan.reference, "");
-  line("activations", plan.activations,
-       "  at most, " + std::to_string(plan.tokens_per_rank) + " packed tokens");
-  line("logits", plan.logits, "  at most");
-  line("workspace", plan.workspace, "  at most, of one layer");
-  line("kv cache", plan.kv_cache, "  during the rollout only");
-  line("decode", plan.decode, "  at most, during the rollout only");
-  line("total", plan.total(), "");
+  const MemoryBytes peak = plan.peak();
+  for (const MemoryTag tag : kMemoryTags) {
+    if (peak[tag] == 0) continue;
+    std::string note;
+    if (tag == MemoryTag::kWeights && plan.reference > 0) note = "with the reference's";
+    if (tag == MemoryTag::kSaved) {
+      note = "at most, " + std::to_string(plan.tokens_per_rank) + " packed tokens";
+    } else if (tag == MemoryTag::kKv) {
+      note = "during the rollout only";
+    } else if (tag > MemoryTag::kSaved) {
+      note = "at most";
+    }
+    line(name_of(tag), peak[tag], note);
+  }
+  line("total", peak.total, "at most, of what is needed at one time: " + fullest_moment(plan));
   return text;
 }
 

@@ -20,7 +20,7 @@ struct StepOutcome {
   const std::vector<MiniBatchResult>& updates;
   ScheduleStats schedule;  // of the update
   double lr = 0;
-  int64_t peak_bytes = 0;  // of rank 0's backend
+  int64_t peak_bytes = 0, reserved_bytes = 0;  // of rank 0's backend
   const PhaseTimer& timer;
 };
 

@@ -154,6 +154,8 @@ void set_actor(const TrainConfig& config, const StepOutcome& outcome, Metrics& m
     metrics.set("actor/reward_kl_penalty_coeff", step.reward_kl_coef);
   }
   metrics.set("actor/perf/max_memory_allocated_gb", static_cast<double>(outcome.peak_bytes) / kGiB);
+  metrics.set("actor/perf/max_memory_reserved_gb",
+              static_cast<double>(outcome.reserved_bytes) / kGiB);
   int64_t pages = 0, resident = 0;
   if (std::ifstream statm("/proc/self/statm"); statm >> pages >> resident) {
     metrics.set("actor/perf/cpu_memory_used_gb",

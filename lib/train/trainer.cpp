@@ -38,12 +38,15 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
   const std::string warning =
       load_initial_weights(engine.backend, config, inputs, weights_, [this] { start_beat(); });
   if (report != nullptr && !warning.empty()) log::warning(warning);
+  if (report != nullptr) report->phase("weights");
   optimizer_.take_master(weights_);
   if (config.uses_reference()) {
     reference_ = std::make_unique<model::ParameterBuffer>(engine.backend, layout_, dtype_,
                                                           MemoryTag::kWeights);
     engine.backend.copy(reference_->flat(), weights_.flat());
   }
+  engine.backend.synchronize();
+  if (report != nullptr) report->phase("optimizer");
 }
 
 bool Trainer::run() {
@@ -68,7 +71,7 @@ void Trainer::start_beat() const {
 /// kill in between leaves no checkpoint of one run beside rows of another.
 void Trainer::begin(const std::optional<std::string>& resumed) {
   if (report_ == nullptr) return;
-  report_->phase("ranks and weights");
+  report_->phase("resume");
   report_->check_files();
   const RolloutConfig& rollout = config_.actor_rollout_ref.rollout;
   int64_t kept = 0;
@@ -141,7 +144,8 @@ bool Trainer::train_step(int64_t step) {
                    .updates = updates,
                    .schedule = schedule,
                    .lr = lr,
-                   .peak_bytes = engine_.backend.peak_bytes(),
+                   .peak_bytes = engine_.backend.peak_bytes().total,
+                   .reserved_bytes = engine_.backend.reserved_bytes(),
                    .timer = timer});
   }
   if (is_save_step(done_steps_)) publish_checkpoint();

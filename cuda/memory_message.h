@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tensor/memory.h"
+
+// What a user reads when a card is full. Pure, so that no full card is needed to test it.
+
+namespace verlcpp::cuda {
+
+struct OutOfMemory {
+  int device = 0;
+  MemoryTag tag = MemoryTag::kWorkspace;  // of the allocation that was refused
+  int64_t asked = 0;
+  int64_t free = 0, total = 0;  // of the card
+  MemoryBytes held;             // by this rank
+  std::optional<MemoryBytes> planned;
+  int64_t ranks_per_gpu = 1;
+};
+
+/// Device, item, bytes, the card, what this rank holds beside what was planned, and the keys that
+/// make the item smaller.
+std::string out_of_memory_message(const OutOfMemory& refused);
+
+/// A card without room for its ranks before anything is loaded: `needed` bytes each.
+std::string no_room_message(int device, int64_t free, int64_t total, int64_t needed,
+                            int64_t ranks_per_gpu);
+
+}  // namespace verlcpp::cuda

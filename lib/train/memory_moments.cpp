@@ -1,0 +1,249 @@
+#include "train/memory_moments.h"
+
+#include <algorithm>
+
+#include "model/context_parallel_attention.h"
+
+namespace verlcpp::train {
+namespace {
+
+using Tag = MemoryTag;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Token ids, positions, head rows, labels and temperatures of a micro-batch.
+int64_t batch_bytes(const MemoryShapes& s, int64_t rows) { return rows * (4 * 4 + s.wide); }
+
+/// Logits of the head rows of this rank's part of the vocabulary.
+int64_t logits_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.vocab * s.element; }
+
+// --- model::LayerSaved, by what a recompute policy keeps or drops
+// ---------------------------------
+
+int64_t input_bytes(const MemoryShapes& s, int64_t rows) {
+  return s.own(rows) * s.hidden * s.element;
+}
+
+/// o and lse.
+int64_t core_bytes(const MemoryShapes& s, int64_t rows) {
+  return rows * (s.q * s.element + s.heads * s.wide);
+}
+
+/// The first norm, q, k, v, and what QK norm keeps.
+int64_t qkv_bytes(const MemoryShapes& s, int64_t rows) {
+  int64_t row = (s.q + 2 * s.kv) * s.element;
+  if (s.model.qk_norm) row += (s.q + s.kv) * s.element + (s.heads + s.kv_heads) * s.wide;
+  return input_bytes(s, rows) + s.own(rows) * s.wide + rows * row;
+}
+
+/// The middle, its norm, gate and up, and their product.
+int64_t mlp_bytes(const MemoryShapes& s, int64_t rows) {
+  return 2 * input_bytes(s, rows) + s.own(rows) * s.wide + rows * 3 * s.ffn * s.element;
+}
+
+int64_t layer_bytes(const MemoryShapes& s, int64_t rows) {
+  return input_bytes(s, rows) + qkv_bytes(s, rows) + core_bytes(s, rows) + mlp_bytes(s, rows);
+}
+
+struct LayersSaved {
+  int64_t kept = 0;
+  int64_t restored = 0;  // computed again in backward, one layer at a time
+};
+
+LayersSaved layers_saved(const MemoryShapes& s, int64_t rows) {
+  const auto count = [&](model::Recompute r) {
+    return static_cast<int64_t>(std::count(s.policy.begin(), s.policy.end(), r));
+  };
+  const int64_t full = count(model::Recompute::kFull);
+  const int64_t selective = count(model::Recompute::kSelective);
+  const int64_t layer = layer_bytes(s, rows), core = core_bytes(s, rows);
+  const int64_t input = input_bytes(s, rows);
+  LayersSaved saved{.kept = (s.model.layers - full - selective) * layer + full * input +
+                            selective * (layer - core)};
+  if (full > 0) {
+    saved.restored = layer - input;
+  } else if (selective > 0) {
+    saved.restored = core;
+  }
+  return saved;
+}
+
+/// The head's input twice; rstd, lse, entropy and log-prob.
+int64_t head_bytes(const MemoryShapes& s, int64_t rows) {
+  return rows * (2 * s.hidden * s.element + 4 * s.wide);
+}
+
+// --- movement ------------------------------------------------------------------------------------
+
+/// A copy of all rows that sequence parallelism gathers.
+int64_t gathered_bytes(const MemoryShapes& s, int64_t rows) {
+  return s.place.sequence_parallel ? rows * s.hidden * s.element : 0;
+}
+
+/// Statistics of the logits, four doubles a row: mine; with TP those of all ranks.
+void add_logit_stats(const MemoryShapes& s, int64_t rows, MemoryBytes& bytes) {
+  constexpr int64_t kStats = 4 * sizeof(double);
+  bytes.add(Tag::kWorkspace, rows * kStats);
+  if (s.place.size > 1) bytes.add(Tag::kComm, s.place.size * rows * kStats);
+}
+
+/// K and V of a peer, of two while the next travel.
+int64_t ring_kv_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  const int64_t in_flight = cp == 1 ? 0 : cp == 2 ? 1 : 2;
+  return in_flight * rows * 2 * s.kv * s.element;
+}
+
+/// Their gradients: computed here for a peer, and on their way home.
+int64_t ring_gradient_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  return cp == 1 ? 0 : 2 * rows * 2 * s.kv * s.wide;
+}
+
+// --- attention -----------------------------------------------------------------------------------
+
+/// Partial results of the ring: o and lse of one block, and a wide o where the dtype is narrow.
+int64_t ring_forward_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  if (cp == 1) return 0;
+  return rows * ((s.element < s.wide ? 2 : 1) * s.q + s.heads) * s.wide;
+}
+
+/// delta, and wide sums of the gradients of q, k and v where the dtype is narrow.
+int64_t attention_backward_bytes(const MemoryShapes& s, int64_t rows) {
+  const int64_t sums = s.element < s.wide ? s.q + 2 * s.kv : 0;
+  return rows * (s.heads + sums) * s.wide;
+}
+
+/// cuDNN's own scratch in backward, measured: a float32 dQ and row sums, and with grouped heads dK
+/// and dV of every query head.
+int64_t cudnn_backward_bytes(const MemoryShapes& s, int64_t rows) {
+  if (!s.cudnn) return 0;
+  const int64_t copies = s.heads == s.kv_heads ? 4 : 12;
+  return rows * s.heads * (copies * s.model.head_dim + 4);
+}
+
+/// A product whose rows are summed over TP ranks: with sequence parallelism all rows first.
+int64_t row_parallel_bytes(const MemoryShapes& s, int64_t rows) {
+  return input_bytes(s, rows) + gathered_bytes(s, rows);
+}
+
+/// Workspace of the widest moment of a layer's forward that keeps nothing, beyond what comes in.
+int64_t layer_workspace(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  const int64_t attention =
+      qkv_bytes(s, rows) + core_bytes(s, rows) + ring_forward_bytes(s, rows, cp);
+  const int64_t end = layer_bytes(s, rows) - input_bytes(s, rows) + row_parallel_bytes(s, rows);
+  return std::max(attention, end);
+}
+
+}  // namespace
+
+MemoryShapes::MemoryShapes(const model::ModelConfig& config, DType dtype,
+                           const model::TpPlace& tp_place)
+    : model(config),
+      place(tp_place),
+      element(size_of(dtype)),
+      wide(size_of(model::statistics_dtype(dtype))),
+      hidden(config.hidden) {
+  const model::TpShard shard = tp_shard(config, place);
+  heads = shard.heads;
+  kv_heads = shard.kv_heads;
+  q = heads * config.head_dim;
+  kv = kv_heads * config.head_dim;
+  ffn = shard.ffn;
+  vocab = shard.vocab;
+}
+
+int64_t MemoryShapes::own(int64_t rows) const {
+  return place.sequence_parallel ? ceil_div(rows, place.size) : rows;
+}
+
+std::vector<MemoryMoment> update_moments(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  const LayersSaved layers = layers_saved(s, rows);
+  const int64_t all_rows = rows * s.hidden * s.element, own = input_bytes(s, rows);
+  const int64_t gathered = gathered_bytes(s, rows);
+  const auto moment = [&](const char* name, int64_t saved) {
+    MemoryMoment m{name, {}};
+    m.bytes.add(Tag::kSaved, layers.kept + head_bytes(s, rows) + saved);
+    m.bytes.add(Tag::kWorkspace, batch_bytes(s, rows));
+    return m;
+  };
+  // The last layer's output; with sequence parallelism its gathered copy instead.
+  MemoryMoment head = moment("head's forward", all_rows - gathered);
+  head.bytes.add(Tag::kLogits, logits_bytes(s, rows));
+  head.bytes.add(Tag::kComm, gathered);
+  add_logit_stats(s, rows, head.bytes);
+
+  const int64_t loss = 2 * rows * s.wide;  // gradients of log-probs and entropies
+  MemoryMoment back = moment("head's backward", 0);
+  back.bytes.add(Tag::kLogits, logits_bytes(s, rows));
+  back.bytes.add(Tag::kWorkspace, loss + 2 * all_rows);  // of the head rows, of all rows
+
+  MemoryMoment mlp = moment("MLP's backward", layers.restored);
+  const int64_t d_ffn = rows * 3 * s.ffn * s.element;
+  mlp.bytes.add(Tag::kWorkspace, loss + all_rows + d_ffn + all_rows + (gathered > 0 ? own : 0));
+  mlp.bytes.add(Tag::kComm, 2 * gathered);
+
+  const int64_t d_qkv = rows * (s.q + 2 * s.kv) * s.element;
+  const int64_t d_o = rows * s.q * s.element;
+  MemoryMoment core = moment("attention's backward", layers.restored);
+  core.bytes.add(Tag::kWorkspace, loss + own + d_o + d_qkv + attention_backward_bytes(s, rows) +
+                                      cudnn_backward_bytes(s, rows));
+  core.bytes.add(Tag::kComm,
+                 gathered + ring_kv_bytes(s, rows, cp) + ring_gradient_bytes(s, rows, cp));
+
+  MemoryMoment qkv = moment("backward of q, k, v", layers.restored);
+  qkv.bytes.add(Tag::kWorkspace,
+                loss + own + d_o + 2 * d_qkv + all_rows + (gathered > 0 ? own : 0));
+  qkv.bytes.add(Tag::kComm, 2 * gathered);
+  return {head, back, mlp, core, qkv};
+}
+
+std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  const int64_t all_rows = rows * s.hidden * s.element, gathered = gathered_bytes(s, rows);
+  MemoryMoment layer{"log-probs, a layer", {}};
+  layer.bytes.add(Tag::kWorkspace,
+                  batch_bytes(s, rows) + input_bytes(s, rows) + layer_workspace(s, rows, cp));
+  layer.bytes.add(Tag::kComm, std::max(gathered, ring_kv_bytes(s, rows, cp)));
+  MemoryMoment head{"log-probs, the head", {}};
+  head.bytes.add(Tag::kWorkspace, batch_bytes(s, rows) + all_rows - gathered + head_bytes(s, rows));
+  head.bytes.add(Tag::kLogits, logits_bytes(s, rows));
+  head.bytes.add(Tag::kComm, gathered);
+  add_logit_stats(s, rows, head.bytes);
+  return {layer, head};
+}
+
+std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t slots, int64_t prompt,
+                                          int64_t capacity) {
+  MemoryShapes s = shapes;  // decoding: any number of rows
+  s.place.sequence_parallel = false;
+  const int64_t rows = slots * prompt, all_rows = rows * s.hidden * s.element;
+  const int64_t cache = slots * capacity * s.model.layers * 2 * s.kv * s.element;
+  MemoryMoment layer{"rollout, prefill", {}};
+  layer.bytes.add(Tag::kKv, cache);
+  layer.bytes.add(Tag::kWorkspace, all_rows + layer_workspace(s, rows, 1));
+  MemoryMoment head{"rollout, the head", {}};
+  head.bytes.add(Tag::kKv, cache);
+  head.bytes.add(Tag::kWorkspace, all_rows + head_bytes(s, slots));
+  head.bytes.add(Tag::kLogits, logits_bytes(s, slots));
+  if (s.place.size > 1) {  // the parts of all ranks side by side, then joined
+    const int64_t part = slots * ceil_div(s.model.vocab, s.place.size) * s.element;
+    head.bytes.add(Tag::kWorkspace, part);
+    head.bytes.add(Tag::kComm, s.place.size * part);
+    head.bytes.add(Tag::kLogits, slots * s.model.vocab * s.element);
+  }
+  return {layer, head};
+}
+
+MemoryMoment gradient_sum_moment(const model::ParameterLayout& layout, int64_t wide) {
+  int64_t partial = 0, replicated = 0;
+  for (const model::ParamSpec& spec : layout.specs()) {
+    for (const model::HfPiece& piece : spec.pieces) {
+      const int64_t count = spec.range_of(piece).count;
+      if (piece.kind == model::TpKind::kPartial) partial += count;
+      if (piece.kind == model::TpKind::kKvReplicated) replicated += count;
+    }
+  }
+  MemoryMoment moment{"gradient's sum over TP", {}};
+  moment.bytes.add(Tag::kComm, wide * std::max(partial, replicated * (1 + layout.kv_replicas())));
+  return moment;
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <vector>
+
+#include "model/model_config.h"
+#include "model/parameters.h"
+#include "model/transformer.h"
+#include "tensor/dtype.h"
+#include "train/memory_plan.h"
+
+// The moments of a step at which memory peaks, term by term as the transformer allocates.
+
+namespace verlcpp::train {
+
+/// Sizes of one rank's tensors.
+struct MemoryShapes {
+  MemoryShapes(const model::ModelConfig& config, DType dtype, const model::TpPlace& place);
+
+  const model::ModelConfig& model;
+  model::TpPlace place;
+  int64_t element, wide;  // bytes in the compute dtype, and in that of statistics
+  // Widths of one rank: D model, q and kv columns, heads N and K, F ffn, V vocabulary.
+  int64_t hidden, q, kv, heads, kv_heads, ffn, vocab;
+  /// With cuDNN, attention's backward asks for scratch of its own.
+  bool cudnn = false;
+  std::vector<model::Recompute> policy;  // one a layer; empty keeps everything
+
+  /// This rank's rows of T with sequence parallelism.
+  int64_t own(int64_t rows) const;
+};
+
+/// One micro-batch's forward and backward. `rows` T, `cp` the largest group.
+std::vector<MemoryMoment> update_moments(const MemoryShapes& shapes, int64_t rows, int64_t cp);
+/// A forward that keeps nothing.
+std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& shapes, int64_t rows, int64_t cp);
+/// `slots` sequences of up to `capacity` positions, all entering at once with `prompt` tokens.
+std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t slots, int64_t prompt,
+                                          int64_t capacity);
+/// Sums over the TP ranks of what each holds a part of, see reduce_gradient.
+MemoryMoment gradient_sum_moment(const model::ParameterLayout& layout, int64_t wide);
+
+}  // namespace verlcpp::train
