@@ -10,27 +10,35 @@ namespace verlcpp::cuda {
 struct NcclLibrary {
   NcclLibrary();
 
-#define VERLCPP_NCCL(member, name) decltype(name)* member = library.function<decltype(name)>(#name)
   Library library{"several GPUs", {"libnccl.so.2"}};
-  VERLCPP_NCCL(get_version, ncclGetVersion);
-  VERLCPP_NCCL(get_unique_id, ncclGetUniqueId);
-  VERLCPP_NCCL(init_rank, ncclCommInitRankConfig);
-  VERLCPP_NCCL(split, ncclCommSplit);
-  VERLCPP_NCCL(finalize, ncclCommFinalize);
-  VERLCPP_NCCL(destroy, ncclCommDestroy);
-  VERLCPP_NCCL(abort, ncclCommAbort);
-  VERLCPP_NCCL(async_error, ncclCommGetAsyncError);
-  VERLCPP_NCCL(error_string, ncclGetErrorString);
-  VERLCPP_NCCL(last_error, ncclGetLastError);
-  VERLCPP_NCCL(all_reduce, ncclAllReduce);
-  VERLCPP_NCCL(reduce_scatter, ncclReduceScatter);
-  VERLCPP_NCCL(all_gather, ncclAllGather);
-  VERLCPP_NCCL(broadcast, ncclBroadcast);
-  VERLCPP_NCCL(send, ncclSend);
-  VERLCPP_NCCL(receive, ncclRecv);
-  VERLCPP_NCCL(group_start, ncclGroupStart);
-  VERLCPP_NCCL(group_end, ncclGroupEnd);
-#undef VERLCPP_NCCL
+  decltype(ncclGetVersion)* get_version =
+      library.function<decltype(ncclGetVersion)>("ncclGetVersion");
+  decltype(ncclGetUniqueId)* get_unique_id =
+      library.function<decltype(ncclGetUniqueId)>("ncclGetUniqueId");
+  decltype(ncclCommInitRankConfig)* init_rank =
+      library.function<decltype(ncclCommInitRankConfig)>("ncclCommInitRankConfig");
+  decltype(ncclCommSplit)* split = library.function<decltype(ncclCommSplit)>("ncclCommSplit");
+  decltype(ncclCommFinalize)* finalize =
+      library.function<decltype(ncclCommFinalize)>("ncclCommFinalize");
+  decltype(ncclCommDestroy)* destroy =
+      library.function<decltype(ncclCommDestroy)>("ncclCommDestroy");
+  decltype(ncclCommAbort)* abort = library.function<decltype(ncclCommAbort)>("ncclCommAbort");
+  decltype(ncclCommGetAsyncError)* async_error =
+      library.function<decltype(ncclCommGetAsyncError)>("ncclCommGetAsyncError");
+  decltype(ncclGetErrorString)* error_string =
+      library.function<decltype(ncclGetErrorString)>("ncclGetErrorString");
+  decltype(ncclGetLastError)* last_error =
+      library.function<decltype(ncclGetLastError)>("ncclGetLastError");
+  decltype(ncclAllReduce)* all_reduce = library.function<decltype(ncclAllReduce)>("ncclAllReduce");
+  decltype(ncclReduceScatter)* reduce_scatter =
+      library.function<decltype(ncclReduceScatter)>("ncclReduceScatter");
+  decltype(ncclAllGather)* all_gather = library.function<decltype(ncclAllGather)>("ncclAllGather");
+  decltype(ncclBroadcast)* broadcast = library.function<decltype(ncclBroadcast)>("ncclBroadcast");
+  decltype(ncclSend)* send = library.function<decltype(ncclSend)>("ncclSend");
+  decltype(ncclRecv)* receive = library.function<decltype(ncclRecv)>("ncclRecv");
+  decltype(ncclGroupStart)* group_start =
+      library.function<decltype(ncclGroupStart)>("ncclGroupStart");
+  decltype(ncclGroupEnd)* group_end = library.function<decltype(ncclGroupEnd)>("ncclGroupEnd");
 };
 
 /// One for the process. DeviceError when it is missing or too old.

@@ -44,7 +44,8 @@ class CheckedBackend final : public Backend {
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
   void replay(const std::string& key, const std::function<void()>& body) override;
-  int64_t peak_bytes() const override;
+  MemoryBytes peak_bytes() const override;
+  int64_t reserved_bytes() const override;
   void reset_peak_bytes() override;
 
   void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,

@@ -33,7 +33,8 @@ void CheckedBackend::synchronize() { subject_->synchronize(); }
 
 void CheckedBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
 
-int64_t CheckedBackend::peak_bytes() const { return subject_->peak_bytes(); }
+MemoryBytes CheckedBackend::peak_bytes() const { return subject_->peak_bytes(); }
+int64_t CheckedBackend::reserved_bytes() const { return subject_->reserved_bytes(); }
 
 void CheckedBackend::reset_peak_bytes() { subject_->reset_peak_bytes(); }
 
