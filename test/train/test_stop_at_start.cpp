@@ -45,7 +45,7 @@ void start(const Configured& c, const Inputs& inputs, bool before) {
         cpu::CpuBackend backend;
         const model::Transformer transformer =
             make_transformer(backend, inputs.model, dtype_named(megatron.dtype).value(),
-                             config.actor_rollout_ref, comm);
+                             c.config.actor_rollout_ref, comm);
         const Engine engine{backend, transformer, topology, comm,
                             recompute_policy(megatron, inputs.model.layers)};
         Trainer trainer(engine, c.config, inputs, nullptr, signal);
