@@ -1,6 +1,8 @@
 #include "train/memory_moments.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "model/context_parallel_attention.h"
 
@@ -14,8 +16,20 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Token ids, positions, head rows, labels and temperatures of a micro-batch.
 int64_t batch_bytes(const MemoryShapes& s, int64_t rows) { return rows * (4 * 4 + s.wide); }
 
-/// Logits of the head rows of this rank's part of the vocabulary.
-int64_t logits_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.vocab * s.element; }
+/// Logits of so many rows, of this rank's part of the vocabulary.
+int64_t logits_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.vocab * s.wide; }
+
+int64_t chunk_rows(const MemoryShapes& s, int64_t rows) { return std::min(rows, s.head_chunk); }
+
+/// Rows whose logits stay from the head's forward to its backward, or pass by.
+int64_t logits_rows(const MemoryShapes& s, int64_t rows) {
+  return s.fused_head ? chunk_rows(s, rows) : rows;
+}
+
+/// A chunk's gradient where the dtype is narrow; else it takes the place of the logits.
+int64_t d_logits_bytes(const MemoryShapes& s, int64_t rows) {
+  return s.element < s.wide ? chunk_rows(s, rows) * s.vocab * s.element : 0;
+}
 
 // --- model::LayerSaved, by what a recompute policy keeps or drops
 // ---------------------------------
@@ -87,37 +101,54 @@ void add_logit_stats(const MemoryShapes& s, int64_t rows, MemoryBytes& bytes) {
   if (s.place.size > 1) bytes.add(Tag::kComm, s.place.size * rows * kStats);
 }
 
-/// K and V of a peer, of two while the next travel.
-int64_t ring_kv_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
-  const int64_t in_flight = cp == 1 ? 0 : cp == 2 ? 1 : 2;
+bool gathers(const MemoryShapes& s, int64_t cp) {
+  return cp > 1 && s.cp_comm_type == model::CpCommType::kAllGather;
+}
+
+/// Ring: K and V of a peer, of two while the next travel. All-gather: those of the whole group.
+int64_t kv_comm_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  const int64_t in_flight = gathers(s, cp) ? cp : cp == 1 ? 0 : cp == 2 ? 1 : 2;
   return in_flight * rows * 2 * s.kv * s.element;
 }
 
-/// Their gradients: computed here for a peer, and on their way home.
-int64_t ring_gradient_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
-  return cp == 1 ? 0 : 2 * rows * 2 * s.kv * s.wide;
+/// Their gradients. Ring: computed here for a peer, and on their way home, where a device also
+/// keeps what it has sent. All-gather: sorted by member, and the parts that come home.
+int64_t kv_gradient_comm_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  const int64_t pairs = gathers(s, cp) ? 2 * cp : cp == 1 ? 0 : cp > 2 && s.cuda ? 3 : 2;
+  return pairs * rows * 2 * s.kv * s.wide;
 }
 
 // --- attention -----------------------------------------------------------------------------------
 
-/// Partial results of the ring: o and lse of one block, and a wide o where the dtype is narrow.
-int64_t ring_forward_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+/// Ring: o and lse of one block, a wide o where the dtype is narrow, and cuDNN's narrow one.
+/// All-gather: K and V of the group in order; o and lse of the second chunks, twice in part.
+int64_t cp_forward_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
   if (cp == 1) return 0;
-  return rows * ((s.element < s.wide ? 2 : 1) * s.q + s.heads) * s.wide;
+  if (gathers(s, cp)) {
+    return cp * rows * 2 * s.kv * s.element + rows * (s.q * s.element + s.heads * s.wide) * 3 / 2;
+  }
+  const int64_t cudnn = s.cudnn ? rows * s.q * s.element : 0;
+  return rows * ((s.element < s.wide ? 2 : 1) * s.q + s.heads) * s.wide + cudnn;
 }
 
-/// delta, and wide sums of the gradients of q, k and v where the dtype is narrow.
-int64_t attention_backward_bytes(const MemoryShapes& s, int64_t rows) {
-  const int64_t sums = s.element < s.wide ? s.q + 2 * s.kv : 0;
-  return rows * (s.heads + sums) * s.wide;
+/// With context parallelism gradients of q, k and v are summed wide. Ring: over blocks, of which
+/// cuDNN's is narrow. All-gather: K, V and their gradients are those of the group.
+int64_t attention_backward_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  if (cp == 1) return 0;
+  const int64_t kv_rows = gathers(s, cp) ? cp * rows : rows;
+  int64_t bytes = s.cudnn ? (rows * s.q + kv_rows * 2 * s.kv) * s.element : 0;
+  if (s.element < s.wide) bytes += rows * (s.q + 2 * s.kv) * s.wide;
+  if (gathers(s, cp)) bytes += kv_rows * 2 * s.kv * (s.element + s.wide);
+  return bytes;
 }
 
 /// cuDNN's own scratch in backward, measured: a float32 dQ and row sums, and with grouped heads dK
-/// and dV of every query head.
+/// and dV of every query head; of as many rows as its plan is for.
 int64_t cudnn_backward_bytes(const MemoryShapes& s, int64_t rows) {
   if (!s.cudnn) return 0;
   const int64_t copies = s.heads == s.kv_heads ? 4 : 12;
-  return rows * s.heads * (copies * s.model.head_dim + 4);
+  const auto planned = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
+  return planned * s.heads * (copies * s.model.head_dim + 4);
 }
 
 /// A product whose rows are summed over TP ranks: with sequence parallelism all rows first.
@@ -128,7 +159,7 @@ int64_t row_parallel_bytes(const MemoryShapes& s, int64_t rows) {
 /// Workspace of the widest moment of a layer's forward that keeps nothing, beyond what comes in.
 int64_t layer_workspace(const MemoryShapes& s, int64_t rows, int64_t cp) {
   const int64_t attention =
-      qkv_bytes(s, rows) + core_bytes(s, rows) + ring_forward_bytes(s, rows, cp);
+      qkv_bytes(s, rows) + core_bytes(s, rows) + cp_forward_bytes(s, rows, cp);
   const int64_t end = layer_bytes(s, rows) - input_bytes(s, rows) + row_parallel_bytes(s, rows);
   return std::max(attention, end);
 }
@@ -149,6 +180,7 @@ MemoryShapes::MemoryShapes(const model::ModelConfig& config, DType dtype,
   kv = kv_heads * config.head_dim;
   ffn = shard.ffn;
   vocab = shard.vocab;
+  head_chunk = model::head_chunk_rows(vocab, dtype, model::TransformerOptions{}.head_chunk_bytes);
 }
 
 int64_t MemoryShapes::own(int64_t rows) const {
@@ -167,13 +199,13 @@ std::vector<MemoryMoment> update_moments(const MemoryShapes& s, int64_t rows, in
   };
   // The last layer's output; with sequence parallelism its gathered copy instead.
   MemoryMoment head = moment("head's forward", all_rows - gathered);
-  head.bytes.add(Tag::kLogits, logits_bytes(s, rows));
+  head.bytes.add(Tag::kLogits, logits_bytes(s, logits_rows(s, rows)));
   head.bytes.add(Tag::kComm, gathered);
   add_logit_stats(s, rows, head.bytes);
 
   const int64_t loss = 2 * rows * s.wide;  // gradients of log-probs and entropies
   MemoryMoment back = moment("head's backward", 0);
-  back.bytes.add(Tag::kLogits, logits_bytes(s, rows));
+  back.bytes.add(Tag::kLogits, logits_bytes(s, logits_rows(s, rows)) + d_logits_bytes(s, rows));
   back.bytes.add(Tag::kWorkspace, loss + 2 * all_rows);  // of the head rows, of all rows
 
   MemoryMoment mlp = moment("MLP's backward", layers.restored);
@@ -184,10 +216,10 @@ std::vector<MemoryMoment> update_moments(const MemoryShapes& s, int64_t rows, in
   const int64_t d_qkv = rows * (s.q + 2 * s.kv) * s.element;
   const int64_t d_o = rows * s.q * s.element;
   MemoryMoment core = moment("attention's backward", layers.restored);
-  core.bytes.add(Tag::kWorkspace, loss + own + d_o + d_qkv + attention_backward_bytes(s, rows) +
+  core.bytes.add(Tag::kWorkspace, loss + own + d_o + d_qkv + attention_backward_bytes(s, rows, cp) +
                                       cudnn_backward_bytes(s, rows));
   core.bytes.add(Tag::kComm,
-                 gathered + ring_kv_bytes(s, rows, cp) + ring_gradient_bytes(s, rows, cp));
+                 gathered + kv_comm_bytes(s, rows, cp) + kv_gradient_comm_bytes(s, rows, cp));
 
   MemoryMoment qkv = moment("backward of q, k, v", layers.restored);
   qkv.bytes.add(Tag::kWorkspace,
@@ -201,10 +233,10 @@ std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& s, int64_t rows, 
   MemoryMoment layer{"log-probs, a layer", {}};
   layer.bytes.add(Tag::kWorkspace,
                   batch_bytes(s, rows) + input_bytes(s, rows) + layer_workspace(s, rows, cp));
-  layer.bytes.add(Tag::kComm, std::max(gathered, ring_kv_bytes(s, rows, cp)));
+  layer.bytes.add(Tag::kComm, std::max(gathered, kv_comm_bytes(s, rows, cp)));
   MemoryMoment head{"log-probs, the head", {}};
   head.bytes.add(Tag::kWorkspace, batch_bytes(s, rows) + all_rows - gathered + head_bytes(s, rows));
-  head.bytes.add(Tag::kLogits, logits_bytes(s, rows));
+  head.bytes.add(Tag::kLogits, logits_bytes(s, chunk_rows(s, rows)));
   head.bytes.add(Tag::kComm, gathered);
   add_logit_stats(s, rows, head.bytes);
   return {layer, head};
@@ -224,10 +256,10 @@ std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t sl
   head.bytes.add(Tag::kWorkspace, all_rows + head_bytes(s, slots));
   head.bytes.add(Tag::kLogits, logits_bytes(s, slots));
   if (s.place.size > 1) {  // the parts of all ranks side by side, then joined
-    const int64_t part = slots * ceil_div(s.model.vocab, s.place.size) * s.element;
+    const int64_t part = slots * ceil_div(s.model.vocab, s.place.size) * s.wide;
     head.bytes.add(Tag::kWorkspace, part);
     head.bytes.add(Tag::kComm, s.place.size * part);
-    head.bytes.add(Tag::kLogits, slots * s.model.vocab * s.element);
+    head.bytes.add(Tag::kLogits, slots * s.model.vocab * s.wide);
   }
   return {layer, head};
 }

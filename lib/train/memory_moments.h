@@ -21,8 +21,11 @@ struct MemoryShapes {
   int64_t element, wide;  // bytes in the compute dtype, and in that of statistics
   // Widths of one rank: D model, q and kv columns, heads N and K, F ffn, V vocabulary.
   int64_t hidden, q, kv, heads, kv_heads, ffn, vocab;
-  /// With cuDNN, attention's backward asks for scratch of its own.
-  bool cudnn = false;
+  bool cuda = false;        // sent tensors live until their transfer is waited for
+  bool cudnn = false;       // attention's backward asks for scratch of its own
+  bool fused_head = false;  // keeps no logits
+  int64_t head_chunk = 0;   // rows of logits that pass by at one time
+  model::CpCommType cp_comm_type = model::CpCommType::kP2p;
   std::vector<model::Recompute> policy;  // one a layer; empty keeps everything
 
   /// This rank's rows of T with sequence parallelism.

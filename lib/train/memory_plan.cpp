@@ -81,9 +81,13 @@ std::vector<MemoryMoment> step_moments(const MemoryShapes& shapes, const TrainCo
   return moments;
 }
 
+bool on_gpu(const TrainConfig& config) {
+  return config.trainer.device == "cuda" || config.trainer.device == "check";
+}
+
 /// The backend's own scratch, which it keeps: cuBLAS's workspace and partial sums of the norms.
 int64_t device_scratch(const TrainConfig& config, int64_t hidden) {
-  if (config.trainer.device != "cuda") return 0;
+  if (!on_gpu(config)) return 0;
   constexpr int64_t kCublas = int64_t{32} << 20, kNormRows = 256;
   return kCublas + kNormRows * hidden * size_of(DType::kFloat32);
 }
@@ -121,7 +125,10 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   const model::ParameterLayout layout(model, rule.sizes.pool(), tp);
   MemoryShapes shapes(model, dtype, tp);
   shapes.policy = recompute_policy(megatron, model.layers);
-  shapes.cudnn = config.trainer.device == "cuda" && dtype == DType::kBFloat16;
+  shapes.cuda = on_gpu(config);
+  shapes.cudnn = shapes.cuda && dtype == DType::kBFloat16;
+  shapes.fused_head = config.actor_rollout_ref.model.use_fused_kernels;
+  shapes.cp_comm_type = cp_comm_type(megatron).value_or(model::CpCommType::kP2p);
 
   const int64_t numel = layout.numel();
   MemoryPlan plan;
