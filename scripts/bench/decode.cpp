@@ -100,7 +100,7 @@ std::vector<Row> run_decode(const Options& options) {
       prefill.seconds.push_back(t.prefill);
       step.seconds.push_back(t.decode / static_cast<double>(steps));
     }
-    whole.peak_bytes = engine.backend.peak_bytes();
+    whole.peak_bytes = engine.backend.peak_bytes().total;
   });
   whole.tokens = options.batch * options.new_tokens;
   const std::vector<int64_t> prompts(static_cast<size_t>(options.batch), options.prompt);

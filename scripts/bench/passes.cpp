@@ -89,7 +89,7 @@ class Passes {
     engine_.backend.reset_peak_bytes();
     Row row{.name = name, .seconds = measure(engine_.backend, options_, true, body)};
     row.flops = flops;
-    row.peak_bytes = engine_.backend.peak_bytes();
+    row.peak_bytes = engine_.backend.peak_bytes().total;
     if (flops > 0) {
       row.bound = Bound::kMatmul;
       row.tokens = tokens_;

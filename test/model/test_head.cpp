@@ -58,15 +58,15 @@ HeadResult run_rank(const HeadCase& c, const model::TransformerOptions& options,
   };
   HeadResult result;
   backend.reset_peak_bytes();
-  const int64_t before = backend.peak_bytes();
+  const int64_t before = backend.peak_bytes().total;
   result.inference =
       download(backend, transformer.forward(weights, batch, attention, nullptr).log_prob_R);
-  result.inference_peak = backend.peak_bytes() - before;
+  result.inference_peak = backend.peak_bytes().total - before;
   backend.reset_peak_bytes();
   model::Saved saved;
   const model::TokenOutputs out = transformer.forward(weights, batch, attention, &saved);
   transformer.backward(weights, batch, attention, saved, up(d_log_prob), up(d_entropy), grad);
-  result.peak = backend.peak_bytes() - before;
+  result.peak = backend.peak_bytes().total - before;
   result.log_prob = download(backend, out.log_prob_R);
   result.entropy = download(backend, out.entropy_R);
   result.gradient = download(backend, grad.flat());

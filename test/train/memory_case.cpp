@@ -34,7 +34,9 @@ model::ModelConfig model_of(const std::string& architecture, int64_t vocab, int6
   return c;
 }
 
-Inputs inputs_of(const MemoryCase& c, const TrainConfig& config) {
+}  // namespace
+
+Inputs memory_inputs(const MemoryCase& c, const TrainConfig& config) {
   Inputs inputs;
   inputs.model = c.model;
   inputs.steps_per_epoch = inputs.total_steps = 1;
@@ -49,6 +51,8 @@ Inputs inputs_of(const MemoryCase& c, const TrainConfig& config) {
   }
   return inputs;
 }
+
+namespace {
 
 void one_step(const Engine& engine, const TrainConfig& config, const Inputs& inputs, DType dtype) {
   const model::ParameterLayout layout(inputs.model, engine.topology.sizes().pool(),
@@ -127,7 +131,7 @@ MeasuredStep measured_step(const MemoryCase& c, const TrainConfig& config,
                            const parallel::MakeDevice& make_device) {
   const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
   const DType dtype = dtype_named(megatron.dtype).value();
-  const Inputs inputs = inputs_of(c, config);
+  const Inputs inputs = memory_inputs(c, config);
   const parallel::AxisSizes sizes = batching_rule(config, Pass::kActorUpdate).sizes;
   std::vector<MeasuredStep> steps(static_cast<size_t>(sizes.world));
   parallel::run_thread_ranks(

@@ -8,6 +8,7 @@
 #include "model/model_config.h"
 #include "parallel/rank_device.h"
 #include "tensor/backend.h"
+#include "train/inputs.h"
 #include "train/memory_plan.h"
 #include "train/train_config.h"
 
@@ -27,6 +28,9 @@ struct MemoryCase {
 std::vector<MemoryCase> memory_cases();
 
 train::TrainConfig memory_config(const MemoryCase& c, const std::string& device, DType dtype);
+
+/// Its prompts.
+train::Inputs memory_inputs(const MemoryCase& c, const train::TrainConfig& config);
 
 struct MeasuredStep {
   MemoryBytes peak;   // each number of the rank where it is largest

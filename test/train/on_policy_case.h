@@ -1,0 +1,18 @@
+#pragma once
+
+#include "memory_case.h"
+
+namespace verlcpp::test {
+
+/// Largest |difference| of a response token's log-prob from that of the log-prob pass which gives
+/// the old log-probs, with one set of weights.
+struct OnPolicyDifference {
+  double sampled = 0;  // of the rollout's own
+  double updated = 0;  // of the first mini-batch as the update cuts it: the |log ratio| of its loss
+};
+
+/// Generates with random weights, and passes over the result twice, on thread ranks.
+OnPolicyDifference on_policy_difference(const MemoryCase& c, const train::TrainConfig& config,
+                                        const parallel::MakeDevice& make_device);
+
+}  // namespace verlcpp::test
