@@ -23,7 +23,9 @@ std::string choose_device(config::Node& resolved_tree, bool dry_run) {
     return "device: trainer.device=auto would try cuda, then cpu; a dry run touches neither";
   }
   std::string why;
-  const bool cuda = cuda::usable(&why);
+  const config::Node* dtype = resolved_tree.find("actor_rollout_ref.actor.megatron.dtype");
+  const std::string* name = dtype == nullptr ? nullptr : dtype->get_if<std::string>();
+  const bool cuda = cuda::usable(name != nullptr && *name == "bfloat16", &why);
   const std::string origin = node->origin().text + ", auto: " + why;
   *node = config::Node(std::string(cuda ? "cuda" : "cpu"), config::Origin{origin});
   return "device: trainer.device=auto chose " + std::string(cuda ? "cuda" : "cpu") + ": " + why;

@@ -38,21 +38,12 @@ void expect_one_process() {
   }
 }
 
-namespace {
-
-cuda::Reservation reservation(const train::TrainConfig& config, const MemoryBytes& plan) {
-  return {.planned = plan, .ranks_per_gpu = config.trainer.ranks_per_gpu};
-}
-
-}  // namespace
-
 parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
-                                 const std::optional<MemoryBytes>& plan) {
-  cuda::BackendOptions options{.deterministic = train::deterministic(config), .reservation = {}};
-  if (plan) options.reservation = reservation(config, *plan);
-  return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu, options);
+                                 const std::optional<cuda::Reservation>& reserved) {
+  return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu,
+                     {.deterministic = train::deterministic(config), .reservation = reserved});
 }
 
 namespace {
@@ -70,9 +61,9 @@ constexpr int64_t kPatienceMilliseconds = 1000;
 
 /// One rank's part of the run, on its thread. False when it was stopped.
 bool train_rank(const train::TrainConfig& config, const train::Inputs& inputs,
-                const MemoryBytes& plan, train::Report* report, const parallel::Topology& topology,
-                const parallel::RankCommunicators& host) {
-  const parallel::RankDevice device = make_device(config, topology, host, plan);
+                const std::optional<cuda::Reservation>& reserved, train::Report* report,
+                const parallel::Topology& topology, const parallel::RankCommunicators& host) {
+  const parallel::RankDevice device = make_device(config, topology, host, reserved);
   const parallel::RankCommunicators& comm = device.comm;
   const DType dtype = dtype_named(config.actor_rollout_ref.actor.megatron.dtype).value();
   const model::Transformer transformer =
@@ -110,10 +101,15 @@ bool is_stop(const std::exception_ptr& failure) {
 /// True when a signal stopped the run. `lock` is released if the process has to end here.
 bool train_on_threads(const train::TrainConfig& config, const train::Inputs& inputs,
                       train::Report& report, std::optional<train::CheckpointLock>& lock) {
-  const MemoryBytes plan = train::memory_plan(inputs.model, config).peak();
-  // Before any rank starts, so that a card that is full or missing is said once.
+  std::optional<cuda::Reservation> reserved;
+  // Before any rank starts, so that a card that is full, or anything that is missing, is said once.
   if (config.trainer.device != "cpu") {
-    cuda::expect_room(config.trainer.n_gpus_per_node, reservation(config, plan));
+    const train::ActorConfig& actor = config.actor_rollout_ref.actor;
+    cuda::expect_libraries(dtype_named(actor.megatron.dtype) == DType::kBFloat16,
+                           config.world_size() > 1 && config.trainer.ranks_per_gpu == 1);
+    reserved = {.planned = train::memory_plan(inputs.model, config).peak(),
+                .ranks_per_gpu = config.trainer.ranks_per_gpu};
+    cuda::expect_room(config.trainer.n_gpus_per_node, *reserved);
   }
   bool stopped = false;  // written by rank 0 alone
   parallel::run_thread_ranks(
@@ -121,7 +117,7 @@ bool train_on_threads(const train::TrainConfig& config, const train::Inputs& inp
       [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
         const bool first = topology.rank() == 0;
         const bool done =
-            train_rank(config, inputs, plan, first ? &report : nullptr, topology, comm);
+            train_rank(config, inputs, reserved, first ? &report : nullptr, topology, comm);
         if (first) stopped = !done;
       },
       {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "config/tree.h"
+#include "cuda/runtime.h"
 #include "parallel/rank_device.h"
-#include "tensor/memory.h"
 #include "train/train_config.h"
 
 namespace verlcpp::app {
@@ -20,12 +20,12 @@ void catch_stop_signals();
 /// job.
 void expect_one_process();
 
-/// The device of one rank, as trainer.device says. DeviceError when it cannot be had. With a plan a
-/// GPU's memory is taken at once. Called by all ranks, each on its thread.
+/// The device of one rank, as trainer.device says. DeviceError when it cannot be had. With a
+/// reservation a GPU's memory is taken at once. Called by all ranks, each on its thread.
 parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
-                                 const std::optional<MemoryBytes>& plan = {});
+                                 const std::optional<cuda::Reservation>& reserved = {});
 
 /// Runs the training job of a validated configuration: ranks on threads. The first failure, or a
 /// rank silent for actor_rollout_ref.nccl_timeout, aborts the others; if a rank does not come back

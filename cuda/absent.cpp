@@ -21,11 +21,13 @@ parallel::RankDevice make_device(const parallel::Topology&, const parallel::Rank
 
 std::map<std::string, std::string> describe_device(int) { refuse(); }
 
-bool usable(std::string* why) {
+bool usable(bool, std::string* why) {
   *why = "this verlcpp-train was built without CUDA";
   return false;
 }
 
-void expect_room(int64_t, const Reservation&) { refuse(); }
+void expect_room(int64_t, Reservation&) { refuse(); }
+
+void expect_libraries(bool, bool) { refuse(); }
 
 }  // namespace verlcpp::cuda

@@ -15,9 +15,10 @@
 
 namespace verlcpp::cuda {
 
-/// The op list on one GPU and one stream, in float32 and bfloat16: activations, weights and logits
-/// in the compute dtype, gradients of parameters and statistics in float32. To be used by the
-/// thread that made it; tensors may be freed on others. Nothing waits but read and synchronize.
+/// The op list on one GPU, in float32 and bfloat16: activations and weights in the compute dtype,
+/// logits, statistics and gradients of parameters in float32. Ops run on one stream, movement
+/// between ranks on another. To be used by the thread that made it; tensors may be freed on others.
+/// No op waits; read and synchronize do, and write when 16 MiB are on their way already.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, const BackendOptions& options);

@@ -9,8 +9,9 @@
 
 // The border between the backend (.cpp) and the kernels (.cu). Pointers are device memory, sizes
 // are arguments, every function launches on `stream` and returns. `dtype` is float32 or bfloat16;
-// gradients of parameters and all statistics are float32. Kernels accumulate in float32 and are
-// deterministic. Semantics and shape letters: tensor/backend.h.
+// gradients of parameters and statistics are float32 (those of logits, and squares, float64).
+// Kernels accumulate in float32 or wider and are deterministic. Semantics and shape letters:
+// tensor/backend.h.
 
 namespace verlcpp::cuda {
 

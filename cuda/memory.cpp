@@ -19,20 +19,32 @@ constexpr size_t kSmallestGrowth = size_t{32} << 20, kLargestGrowth = size_t{1} 
 size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 /// Best fit leaves holes that nothing fits: a hundredth of the peak in most steps, a tenth in some.
-size_t with_slack(size_t bytes) { return whole_pages(bytes + bytes / 16 + kSmallestGrowth); }
+/// No more than the rank's share of what is free leaves, less what libraries take from the card
+/// later (contexts, NCCL's buffers, modules).
+size_t with_slack(size_t bytes, size_t share) {
+  constexpr size_t kForLibraries = size_t{1} << 30;
+  const size_t wanted = bytes / 16 + kSmallestGrowth;
+  if (share == 0) return whole_pages(bytes + wanted);  // not known
+  const size_t most = share > bytes + kForLibraries ? share - bytes - kForLibraries : 0;
+  return whole_pages(bytes + std::min(wanted, most));
+}
 
 }  // namespace
 
 MemoryPool::~MemoryPool() {
+  int current = device_;  // a tensor may be the pool's last, on a thread of another GPU
+  cudaGetDevice(&current);
   cudaSetDevice(device_);
   for (std::byte* segment : segments_) cudaFree(segment);
+  cudaSetDevice(current);
 }
 
 void MemoryPool::reserve(const Reservation& reservation) {
   std::lock_guard lock(mutex_);
   reservation_ = reservation;
   const auto planned = static_cast<size_t>(reservation.planned.total);
-  if (add_segment(with_slack(planned)) || add_segment(whole_pages(planned))) return;
+  if (add_segment(with_slack(planned, static_cast<size_t>(reservation.share)))) return;
+  if (add_segment(whole_pages(planned))) return;
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   throw DeviceError(no_room_message(device_, static_cast<int64_t>(free),

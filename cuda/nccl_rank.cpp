@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cuda/nccl_library.h"
 #include "parallel/thread_hub.h"
 
@@ -35,9 +36,14 @@ NcclRank::NcclRank(CudaBackend& backend, parallel::Communicator& world,
   id = std::static_pointer_cast<ncclUniqueId>(ids.front());
   ncclConfig_t config = non_blocking();
   communicators_.push_back(nullptr);
-  check_nccl(nccl().init_rank(&communicators_.back(), world.size(), *id, world.rank(), &config),
-             nullptr, "ncclCommInitRankConfig");
-  settle(communicators_.back());
+  try {
+    check_nccl(nccl().init_rank(&communicators_.back(), world.size(), *id, world.rank(), &config),
+               nullptr, "ncclCommInitRankConfig");
+    settle(communicators_.back());
+  } catch (...) {
+    abort();
+    throw;
+  }
   backend_.set_wait_hook({[this] { look(); }, [this] { end_wait(); }});
 }
 
@@ -139,7 +145,10 @@ void NcclRank::close() {
 NcclRank::~NcclRank() {
   try {
     if (std::uncaught_exceptions() == uncaught_) close();
-  } catch (const DeviceError&) {  // another rank has failed: its error is the one to report
+  } catch (const std::exception& e) {
+    // Work of this rank is over and was waited for; where another rank has failed, its error
+    // counts.
+    log::warning(std::string("NCCL did not end in order: ") + e.what());
   }
   abort();
   backend_.set_wait_hook({});

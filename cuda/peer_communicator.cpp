@@ -1,5 +1,6 @@
 #include "cuda/peer_communicator.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -50,8 +51,7 @@ class PeerCommunicator final : public Communicator {
     const InCollective here(&status_, hub_->name(), "all_reduce");
     const std::vector<Offer> offers = offer(x);
     const int64_t first = slice_begin(x, rank()), count = slice_begin(x, rank() + 1) - first;
-    const Tensor parts = gather_parts(offers, first, count);
-    reduce_parts(stream(), x.dtype(), size(), count, at(x, first), parts.data(), reduction(op));
+    const Tensor parts = reduce(offers, first, count, at(x, first), reduction(op));
     for (const Event& reduced : swap(Event(stream()))) reduced.before(stream());
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
@@ -67,9 +67,8 @@ class PeerCommunicator final : public Communicator {
     if (size() == 1) return copy(out, in);
     const InCollective here(&status_, hub_->name(), "reduce_scatter");
     const std::vector<Offer> offers = offer(in);
-    const Tensor parts = gather_parts(offers, out.numel() * rank(), out.numel());
-    reduce_parts(stream(), in.dtype(), size(), out.numel(), out.data(), parts.data(),
-                 Reduction::kSum);
+    const Tensor parts =
+        reduce(offers, out.numel() * rank(), out.numel(), out.data(), Reduction::kSum);
     return finish(offers, {parts, out});
   }
 
@@ -166,7 +165,7 @@ class PeerCommunicator final : public Communicator {
   }
 
   void fetch(std::byte* to, const std::byte* from, int64_t bytes) const {
-    if (bytes == 0) return;
+    if (bytes == 0 || to == from) return;  // a part may lie in its place already
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream()),
           "a copy between ranks");
   }
@@ -181,19 +180,31 @@ class PeerCommunicator final : public Communicator {
     }
   }
 
-  Tensor gather_parts(const std::vector<Offer>& offers, int64_t first, int64_t count) const {
-    const Tensor parts =
-        backend_.allocate(offers.front().tensor.dtype(), {count * host_.size()}, MemoryTag::kComm);
-    gather(parts, offers, first, count);
+  /// out = reduction of elements [first, first + count) of every offer, piece by piece through a
+  /// buffer of at most kPeerReduceBytes, which is handed back to be kept until the end.
+  Tensor reduce(const std::vector<Offer>& offers, int64_t first, int64_t count, std::byte* out,
+                Reduction op) const {
+    const DType dtype = offers.front().tensor.dtype();
+    const int64_t ranks = host_.size();
+    const int64_t most = std::max<int64_t>(1, kPeerReduceBytes / (size_of(dtype) * ranks));
+    const int64_t piece = std::min(count, most);
+    const Tensor parts = backend_.allocate(dtype, {piece * ranks}, MemoryTag::kComm);
+    for (int64_t done = 0; done < count; done += piece) {
+      const int64_t n = std::min(piece, count - done);
+      gather(parts, offers, first + done, n);
+      reduce_parts(stream(), dtype, ranks, n, out + done * size_of(dtype), parts.data(), op);
+    }
     return parts;
   }
 
-  /// Tells the others that this rank has read their tensors; `kept` are used until then.
+  /// Tells the others that this rank has read their tensors. `kept` and what this rank has offered
+  /// are used until then; each owner keeps its own.
   Work finish(const std::vector<Offer>& offers, std::vector<Tensor> kept) const {
-    return Work([stream = backend_.stream(), reads = swap(Event(this->stream())), offers,
-                 kept = std::move(kept)] {
-      for (const Event& read : reads) read.before(stream);
-    });
+    kept.push_back(offers[static_cast<size_t>(rank())].tensor);
+    return Work(
+        [stream = backend_.stream(), reads = swap(Event(this->stream())), kept = std::move(kept)] {
+          for (const Event& read : reads) read.before(stream);
+        });
   }
 
   Work copy(const Tensor& out, const Tensor& in) const {

@@ -14,8 +14,8 @@ std::unique_ptr<parallel::Communicator> make_peer_communicator(CudaBackend& back
                                                                parallel::Communicator& host,
                                                                parallel::RankStatus& status);
 
-/// Lets this GPU read the memory of the others where the machine can; without, copies go through
-/// the host.
+/// Lets this GPU read the memory of GPUs 0..devices-1 where the machine can; without, copies go
+/// through the host.
 void enable_peer_access(int device, int devices);
 
 }  // namespace verlcpp::cuda

@@ -1,3 +1,4 @@
+#include "cuda/check.h"
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 
@@ -68,18 +69,24 @@ void reduce_parts(cudaStream_t stream, DType dtype, int64_t count, int64_t n, vo
   if (n == 0) return;
   switch (dtype) {
     case DType::kFloat64:
-      return launch<double>(stream, out, parts, count, n, op);
+      launch<double>(stream, out, parts, count, n, op);
+      break;
     case DType::kFloat32:
-      return launch<float>(stream, out, parts, count, n, op);
+      launch<float>(stream, out, parts, count, n, op);
+      break;
     case DType::kBFloat16:
-      return launch<bf16>(stream, out, parts, count, n, op);
+      launch<bf16>(stream, out, parts, count, n, op);
+      break;
     case DType::kInt32:
-      return launch<int32_t>(stream, out, parts, count, n, op);
+      launch<int32_t>(stream, out, parts, count, n, op);
+      break;
     case DType::kInt64:
-      return launch<int64_t>(stream, out, parts, count, n, op);
+      launch<int64_t>(stream, out, parts, count, n, op);
+      break;
     default:
       expects(false, "ranks reduce float64, float32, bfloat16, int32 and int64");
   }
+  check_launch("reduce_parts");
 }
 
 }  // namespace verlcpp::cuda

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <thread>
@@ -11,8 +12,10 @@
 #include "base/error.h"
 #include "cuda/backend.h"
 #include "cuda/check.h"
+#include "cuda/cudnn_library.h"
 #include "cuda/memory_message.h"
 #include "cuda/nccl_communicator.h"
+#include "cuda/nccl_library.h"
 #include "cuda/peer_communicator.h"
 
 namespace verlcpp::cuda {
@@ -37,13 +40,15 @@ void expect_device(int64_t device) {
                     "trainer.ranks_per_gpu");
 }
 
-void expect_room_on(int device, const Reservation& reservation) {
+/// Bytes free for each rank.
+int64_t room_on(int device, const Reservation& reservation) {
   const std::string gpu = "GPU " + std::to_string(device);
   check(cudaSetDevice(device), gpu);
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), gpu + ", cudaMemGetInfo");
   const int64_t needed = reservation.planned.total;
-  if (static_cast<int64_t>(free) / reservation.ranks_per_gpu >= needed) return;
+  const int64_t share = static_cast<int64_t>(free) / reservation.ranks_per_gpu;
+  if (share >= needed) return share;
   throw DeviceError(no_room_message(device, static_cast<int64_t>(free), static_cast<int64_t>(total),
                                     needed, reservation.ranks_per_gpu));
 }
@@ -55,17 +60,19 @@ std::unique_ptr<CudaBackend> open(int device, const BackendOptions& options) {
 
 }  // namespace
 
-void expect_room(int64_t gpus, const Reservation& reservation) {
+void expect_room(int64_t gpus, Reservation& reservation) {
   expect_device(gpus - 1);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(gpus));
+  std::vector<int64_t> shares(static_cast<size_t>(gpus));
   {
     std::vector<std::jthread> threads;  // a context takes a good part of a second
     for (int device = 0; device < gpus; ++device) {
       threads.emplace_back([&, device] {
+        const auto at = static_cast<size_t>(device);
         try {
-          expect_room_on(device, reservation);
+          shares[at] = room_on(device, reservation);
         } catch (...) {
-          failures[static_cast<size_t>(device)] = std::current_exception();
+          failures[at] = std::current_exception();
         }
       });
     }
@@ -73,6 +80,12 @@ void expect_room(int64_t gpus, const Reservation& reservation) {
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+  reservation.share = *std::min_element(shares.begin(), shares.end());
+}
+
+void expect_libraries(bool cudnn, bool with_nccl) {
+  if (cudnn) open_cudnn();
+  if (with_nccl) nccl();
 }
 
 std::unique_ptr<Backend> make_backend(int device, const BackendOptions& options) {
@@ -90,7 +103,8 @@ parallel::RankDevice make_device(const parallel::Topology& topology,
   if (sharing == 1 && world > 1) {
     owned = make_nccl_communicators(*backend, topology, host);
   } else {
-    enable_peer_access(backend->device(), static_cast<int>(devices));
+    // Only this run's GPUs: access makes a context on each.
+    enable_peer_access(backend->device(), static_cast<int>((world + sharing - 1) / sharing));
     for (parallel::Communicator* group : {&host.cp, &host.grad, &host.tp, &host.world}) {
       owned.push_back(make_peer_communicator(*backend, *group, host.status));
     }
@@ -105,7 +119,7 @@ parallel::RankDevice make_device(const parallel::Topology& topology,
   return {std::move(backend), std::move(owned), comm};
 }
 
-bool usable(std::string* why) {
+bool usable(bool cudnn, std::string* why) {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) {
@@ -113,6 +127,7 @@ bool usable(std::string* why) {
     return false;
   }
   try {
+    expect_libraries(cudnn, false);
     const auto backend = make_backend(0);
     const Tensor from = backend->allocate(DType::kFloat32, {1}, MemoryTag::kWorkspace);
     backend->fill_zero(from);

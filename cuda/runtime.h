@@ -17,6 +17,7 @@ namespace verlcpp::cuda {
 struct Reservation {
   MemoryBytes planned;
   int64_t ranks_per_gpu = 1;
+  int64_t share = 0;  // bytes free for each rank, before any rank took its own; 0: not known
 };
 
 struct BackendOptions {
@@ -28,9 +29,13 @@ struct BackendOptions {
 };
 
 /// Makes the driver's contexts of GPUs 0..gpus-1, all at once, and looks whether each has room for
-/// its ranks. DeviceError when there is no such GPU, when it is too full, or when the executable
-/// was built without CUDA.
-void expect_room(int64_t gpus, const Reservation& reservation);
+/// its ranks; the share of the fullest becomes reservation.share. DeviceError when there is no such
+/// GPU, when it is too full, or when the executable was built without CUDA.
+void expect_room(int64_t gpus, Reservation& reservation);
+
+/// Opens the libraries that a run will need: cuDNN, NCCL. DeviceError when one is missing or too
+/// old, or when the executable was built without CUDA.
+void expect_libraries(bool cudnn, bool nccl);
 
 /// The backend of one GPU. Throws DeviceError when there is none, or when the executable was built
 /// without CUDA.
@@ -44,9 +49,10 @@ parallel::RankDevice make_device(const parallel::Topology& topology,
                                  std::optional<int64_t> ranks_per_gpu,
                                  const BackendOptions& options = {});
 
-/// Whether GPU 0 can be had, with what a backend needs, and runs a kernel of this build. `why`
-/// becomes the reason for either answer, in a few words. Never throws DeviceError.
-bool usable(std::string* why);
+/// Whether GPU 0 can be had, with what a backend needs (cuDNN too if asked for), and runs a kernel
+/// of this build. `why` becomes the reason for either answer, in a few words. Never throws
+/// DeviceError.
+bool usable(bool cudnn, std::string* why);
 
 /// For reports: "name" of the GPU, "driver" and "runtime" (CUDA versions), "cublas" and "cudnn"
 /// where they are found. Throws like make_backend.

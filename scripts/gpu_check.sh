@@ -16,7 +16,9 @@ while [[ $# -gt 0 ]]; do
   case "$1" in
     --suite-only) sanitizer=0 ;;
     --sanitizer-only) suite=0 ;;
-    --parity-layers) parity_options=(--layers "$2"); shift ;;
+    --parity-layers)
+      [[ "${2:-}" =~ ^[1-9][0-9]*$ ]] || { echo "--parity-layers takes a number" >&2; exit 2; }
+      parity_options=(--layers "$2"); shift ;;
     -*) echo "usage: scripts/gpu_check.sh [--suite-only | --sanitizer-only] [--parity-layers N]" \
              "[BUILD_FOLDER [meson setup options...]]" >&2; exit 2 ;;
     *) break ;;

@@ -31,6 +31,8 @@ if [[ -n "$nvcc" ]]; then
     wanted+=("cudnn-frontend nvidia-cudnn-frontend==1.18.0 6c023539ca6de99234cf5102c3ec0d6af817f5396fc93028a22ba5b834a35b8a")
   has_header cudnn cudnn.h ||
     wanted+=("cudnn nvidia-cudnn-cu13==9.19.0.56 d20e1734305e9d68889a96e3f35094d733ff1f83932ebe462753973e53a572bf")
+  has_header nccl nccl.h ||
+    wanted+=("nccl nvidia-nccl-cu13==2.28.9 e4553a30f34195f3fa1da02a6da3d6337d28f2003943aa0a3d247bbc25fefc42")
 fi
 if [[ ${#wanted[@]} -gt 0 ]] && ! python3 -m pip --version >/dev/null 2>&1; then
   packages+=(python3-pip)
@@ -62,7 +64,7 @@ fetch_headers() { # FOLDER NAME==VERSION SHA256
   download=$(mktemp -d)
   echo "fetching the headers of $2"
   python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --dest "$download" "$2"
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_18_x86_64 --dest "$download" "$2"
   echo "$3  $(echo "$download"/*.whl)" | sha256sum --check --quiet
   python3 - "$download"/*.whl "$download/headers" <<'PYTHON'
 import pathlib, sys, zipfile

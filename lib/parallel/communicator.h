@@ -17,7 +17,9 @@ namespace verlcpp::parallel {
 enum class ReduceOp { kSum, kMax, kMin };
 
 /// A pending transfer. It started after all earlier compute-stream work and keeps its tensors
-/// alive; `wait` makes the compute stream wait for it (on the CPU: the calling thread). Wait once.
+/// alive; `wait` makes the compute stream wait for it (on the CPU: the calling thread; where ranks
+/// share a GPU the thread also waits for its peers to have asked for the same). Wait once, and for
+/// the Works of one communicator in the order of their calls.
 class Work {
  public:
   Work() = default;
@@ -48,7 +50,7 @@ class Communicator {
   /// Where the group's ranks meet in host memory.
   virtual std::shared_ptr<ThreadHub> hub() const = 0;
 
-  /// In place; sums go in rank order, so the result is identical on all members.
+  /// In place; the result is identical on all members. Within one process sums go in rank order.
   virtual Work all_reduce(const Tensor& x, ReduceOp op) = 0;
   /// out = my 1/size slice (flat, rank order) of the sum of `in`; in.numel() == out.numel() * size.
   virtual Work reduce_scatter(const Tensor& out, const Tensor& in) = 0;

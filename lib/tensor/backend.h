@@ -51,9 +51,10 @@ struct SamplingOptions {
   PhiloxKey key{};
 };
 
-/// The op list of one device and its compute stream. Every op is enqueued; only `read` and
-/// `synchronize` make the host wait. Shapes are checked at the border (expects). Unless an op says
-/// "accumulates" (+=), outputs are overwritten. Any leading dimension may be zero.
+/// The op list of one device and its compute stream. Every op is enqueued; of all calls
+/// `read` and `synchronize` make the host wait, `write` when much is on its way already. Shapes are
+/// checked at the border (expects). Unless an op says "accumulates" (+=), outputs are overwritten.
+/// Any leading dimension may be zero.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -29,6 +29,9 @@ struct MemoryBytes {
   void raise_to(const MemoryBytes& other);
 };
 
+/// What a reduction among ranks of one process that share cards takes at most (kComm).
+inline constexpr int64_t kPeerReduceBytes = int64_t{64} << 20;
+
 /// "1.50 GiB", "312.00 KiB", "17 B".
 std::string human_bytes(int64_t bytes);
 

@@ -14,7 +14,9 @@ using Tag = MemoryTag;
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Token ids, positions, head rows, labels and temperatures of a micro-batch.
-int64_t batch_bytes(const MemoryShapes& s, int64_t rows) { return rows * (4 * 4 + s.wide); }
+int64_t batch_bytes(const MemoryShapes& s, const MicroBatchRows& rows) {
+  return rows.all * 2 * 4 + rows.head * (2 * 4 + s.wide);
+}
 
 /// Logits of so many rows, of this rank's part of the vocabulary.
 int64_t logits_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.vocab * s.wide; }
@@ -111,11 +113,17 @@ int64_t kv_comm_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
   return in_flight * rows * 2 * s.kv * s.element;
 }
 
-/// Their gradients. Ring: computed here for a peer, and on their way home, where a device also
+/// Gradients of those. Ring: computed here for a peer, and on their way home, where a device also
 /// keeps what it has sent. All-gather: sorted by member, and the parts that come home.
 int64_t kv_gradient_comm_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
   const int64_t pairs = gathers(s, cp) ? 2 * cp : cp == 1 ? 0 : cp > 2 && s.cuda ? 3 : 2;
   return pairs * rows * 2 * s.kv * s.wide;
+}
+
+/// Both at one time, but for the all-gather, which is over when gradients travel.
+int64_t kv_backward_comm_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
+  const int64_t kv = kv_comm_bytes(s, rows, cp), gradient = kv_gradient_comm_bytes(s, rows, cp);
+  return gathers(s, cp) ? std::max(kv, gradient) : kv + gradient;
 }
 
 // --- attention -----------------------------------------------------------------------------------
@@ -144,11 +152,25 @@ int64_t attention_backward_bytes(const MemoryShapes& s, int64_t rows, int64_t cp
 
 /// cuDNN's own scratch in backward, measured: a float32 dQ and row sums, and with grouped heads dK
 /// and dV of every query head; of as many rows as its plan is for.
-int64_t cudnn_backward_bytes(const MemoryShapes& s, int64_t rows) {
+int64_t cudnn_backward_bytes(const MemoryShapes& s, int64_t rows, int64_t cp) {
   if (!s.cudnn) return 0;
-  const int64_t copies = s.heads == s.kv_heads ? 4 : 12;
-  const auto planned = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
-  return planned * s.heads * (copies * s.model.head_dim + 4);
+  const auto planned = [](int64_t n) {
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
+  };
+  const int64_t kv_rows = planned(gathers(s, cp) ? cp * rows : rows);
+  int64_t bytes = planned(rows) * s.heads * (4 * s.model.head_dim + 4);
+  if (s.heads != s.kv_heads) bytes += kv_rows * s.heads * 8 * s.model.head_dim;
+  if (s.longest_deterministic == 0) return bytes;
+  // Two bytes for every pair of rows of a bucket's documents, which are longer than half the
+  // bucket: most for the bucket of the longest.
+  const int64_t bucket = std::max<int64_t>(128, planned(s.longest_deterministic));
+  const int64_t documents = planned(std::max<int64_t>(1, 2 * rows / bucket));
+  return bytes + documents * s.heads * bucket * bucket * 2;
+}
+
+/// The sum of a product's rows over TP ranks.
+int64_t tp_sum_bytes(const MemoryShapes& s, int64_t rows) {
+  return s.place.size > 1 ? reduction_bytes(s, rows * s.hidden * s.element) : 0;
 }
 
 /// A product whose rows are summed over TP ranks: with sequence parallelism all rows first.
@@ -187,58 +209,69 @@ int64_t MemoryShapes::own(int64_t rows) const {
   return place.sequence_parallel ? ceil_div(rows, place.size) : rows;
 }
 
-std::vector<MemoryMoment> update_moments(const MemoryShapes& s, int64_t rows, int64_t cp) {
+int64_t reduction_bytes(const MemoryShapes& s, int64_t bytes) {
+  return s.peer ? std::min(bytes, kPeerReduceBytes) : 0;
+}
+
+std::vector<MemoryMoment> update_moments(const MemoryShapes& s, const MicroBatchRows& batch,
+                                         int64_t cp) {
+  const int64_t rows = batch.all;
   const LayersSaved layers = layers_saved(s, rows);
   const int64_t all_rows = rows * s.hidden * s.element, own = input_bytes(s, rows);
   const int64_t gathered = gathered_bytes(s, rows);
   const auto moment = [&](const char* name, int64_t saved) {
     MemoryMoment m{name, {}};
-    m.bytes.add(Tag::kSaved, layers.kept + head_bytes(s, rows) + saved);
-    m.bytes.add(Tag::kWorkspace, batch_bytes(s, rows));
+    m.bytes.add(Tag::kSaved, layers.kept + head_bytes(s, batch.head) + saved);
+    m.bytes.add(Tag::kWorkspace, batch_bytes(s, batch));
     return m;
   };
   // The last layer's output; with sequence parallelism its gathered copy instead.
   MemoryMoment head = moment("head's forward", all_rows - gathered);
-  head.bytes.add(Tag::kLogits, logits_bytes(s, logits_rows(s, rows)));
+  head.bytes.add(Tag::kLogits, logits_bytes(s, logits_rows(s, batch.head)));
   head.bytes.add(Tag::kComm, gathered);
-  add_logit_stats(s, rows, head.bytes);
+  add_logit_stats(s, batch.head, head.bytes);
 
-  const int64_t loss = 2 * rows * s.wide;  // gradients of log-probs and entropies
+  const int64_t loss = 2 * batch.head * s.wide;  // gradients of log-probs and entropies
   MemoryMoment back = moment("head's backward", 0);
-  back.bytes.add(Tag::kLogits, logits_bytes(s, logits_rows(s, rows)) + d_logits_bytes(s, rows));
-  back.bytes.add(Tag::kWorkspace, loss + 2 * all_rows);  // of the head rows, of all rows
+  back.bytes.add(Tag::kLogits,
+                 logits_bytes(s, logits_rows(s, batch.head)) + d_logits_bytes(s, batch.head));
+  back.bytes.add(Tag::kWorkspace,  // of the head rows, of all rows
+                 loss + batch.head * s.hidden * s.element + all_rows);
 
   MemoryMoment mlp = moment("MLP's backward", layers.restored);
   const int64_t d_ffn = rows * 3 * s.ffn * s.element;
   mlp.bytes.add(Tag::kWorkspace, loss + all_rows + d_ffn + all_rows + (gathered > 0 ? own : 0));
-  mlp.bytes.add(Tag::kComm, 2 * gathered);
+  mlp.bytes.add(Tag::kComm, 2 * gathered + tp_sum_bytes(s, rows));
 
   const int64_t d_qkv = rows * (s.q + 2 * s.kv) * s.element;
   const int64_t d_o = rows * s.q * s.element;
   MemoryMoment core = moment("attention's backward", layers.restored);
   core.bytes.add(Tag::kWorkspace, loss + own + d_o + d_qkv + attention_backward_bytes(s, rows, cp) +
-                                      cudnn_backward_bytes(s, rows));
-  core.bytes.add(Tag::kComm,
-                 gathered + kv_comm_bytes(s, rows, cp) + kv_gradient_comm_bytes(s, rows, cp));
+                                      cudnn_backward_bytes(s, rows, cp));
+  core.bytes.add(Tag::kComm, gathered + kv_backward_comm_bytes(s, rows, cp));
 
   MemoryMoment qkv = moment("backward of q, k, v", layers.restored);
   qkv.bytes.add(Tag::kWorkspace,
                 loss + own + d_o + 2 * d_qkv + all_rows + (gathered > 0 ? own : 0));
-  qkv.bytes.add(Tag::kComm, 2 * gathered);
+  qkv.bytes.add(Tag::kComm, 2 * gathered + tp_sum_bytes(s, rows));
   return {head, back, mlp, core, qkv};
 }
 
-std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& s, int64_t rows, int64_t cp) {
+std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& s, const MicroBatchRows& batch,
+                                           int64_t cp) {
+  const int64_t rows = batch.all;
   const int64_t all_rows = rows * s.hidden * s.element, gathered = gathered_bytes(s, rows);
   MemoryMoment layer{"log-probs, a layer", {}};
   layer.bytes.add(Tag::kWorkspace,
-                  batch_bytes(s, rows) + input_bytes(s, rows) + layer_workspace(s, rows, cp));
-  layer.bytes.add(Tag::kComm, std::max(gathered, kv_comm_bytes(s, rows, cp)));
+                  batch_bytes(s, batch) + input_bytes(s, rows) + layer_workspace(s, rows, cp));
+  layer.bytes.add(Tag::kComm,
+                  std::max(gathered + tp_sum_bytes(s, rows), kv_comm_bytes(s, rows, cp)));
   MemoryMoment head{"log-probs, the head", {}};
-  head.bytes.add(Tag::kWorkspace, batch_bytes(s, rows) + all_rows - gathered + head_bytes(s, rows));
-  head.bytes.add(Tag::kLogits, logits_bytes(s, chunk_rows(s, rows)));
+  head.bytes.add(Tag::kWorkspace,
+                 batch_bytes(s, batch) + all_rows - gathered + head_bytes(s, batch.head));
+  head.bytes.add(Tag::kLogits, logits_bytes(s, chunk_rows(s, batch.head)));
   head.bytes.add(Tag::kComm, gathered);
-  add_logit_stats(s, rows, head.bytes);
+  add_logit_stats(s, batch.head, head.bytes);
   return {layer, head};
 }
 
@@ -251,6 +284,7 @@ std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t sl
   MemoryMoment layer{"rollout, prefill", {}};
   layer.bytes.add(Tag::kKv, cache);
   layer.bytes.add(Tag::kWorkspace, all_rows + layer_workspace(s, rows, 1));
+  layer.bytes.add(Tag::kComm, tp_sum_bytes(s, rows));
   MemoryMoment head{"rollout, the head", {}};
   head.bytes.add(Tag::kKv, cache);
   head.bytes.add(Tag::kWorkspace, all_rows + head_bytes(s, slots));
@@ -264,7 +298,8 @@ std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t sl
   return {layer, head};
 }
 
-MemoryMoment gradient_sum_moment(const model::ParameterLayout& layout, int64_t wide) {
+MemoryMoment gradient_sum_moment(const MemoryShapes& s, const model::ParameterLayout& layout,
+                                 int64_t pool) {
   int64_t partial = 0, replicated = 0;
   for (const model::ParamSpec& spec : layout.specs()) {
     for (const model::HfPiece& piece : spec.pieces) {
@@ -273,8 +308,10 @@ MemoryMoment gradient_sum_moment(const model::ParameterLayout& layout, int64_t w
       if (piece.kind == model::TpKind::kKvReplicated) replicated += count;
     }
   }
-  MemoryMoment moment{"gradient's sum over TP", {}};
-  moment.bytes.add(Tag::kComm, wide * std::max(partial, replicated * (1 + layout.kv_replicas())));
+  MemoryMoment moment{"gradient's sum", {}};
+  const int64_t over_tp = s.wide * std::max(partial, replicated * (1 + layout.kv_replicas()));
+  const int64_t over_pool = pool > 1 ? reduction_bytes(s, layout.numel() * s.wide) : 0;
+  moment.bytes.add(Tag::kComm, std::max(over_tp + reduction_bytes(s, partial * s.wide), over_pool));
   return moment;
 }
 

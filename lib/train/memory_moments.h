@@ -21,10 +21,12 @@ struct MemoryShapes {
   int64_t element, wide;  // bytes in the compute dtype, and in that of statistics
   // Widths of one rank: D model, q and kv columns, heads N and K, F ffn, V vocabulary.
   int64_t hidden, q, kv, heads, kv_heads, ffn, vocab;
-  bool cuda = false;        // sent tensors live until their transfer is waited for
-  bool cudnn = false;       // attention's backward asks for scratch of its own
-  bool fused_head = false;  // keeps no logits
-  int64_t head_chunk = 0;   // rows of logits that pass by at one time
+  bool cuda = false;                  // sent tensors live until their transfer is waited for
+  bool peer = false;                  // ranks share cards: reductions go through a buffer
+  bool cudnn = false;                 // attention's backward asks for scratch of its own
+  int64_t longest_deterministic = 0;  // tokens; 0: attention need not repeat bit for bit
+  bool fused_head = false;            // keeps no logits
+  int64_t head_chunk = 0;             // rows of logits that pass by at one time
   model::CpCommType cp_comm_type = model::CpCommType::kP2p;
   std::vector<model::Recompute> policy;  // one a layer; empty keeps everything
 
@@ -32,14 +34,23 @@ struct MemoryShapes {
   int64_t own(int64_t rows) const;
 };
 
-/// One micro-batch's forward and backward. `rows` T, `cp` the largest group.
-std::vector<MemoryMoment> update_moments(const MemoryShapes& shapes, int64_t rows, int64_t cp);
+/// Rows of the fullest micro-batch: packed, T, and of those the head runs on at most R.
+struct MicroBatchRows {
+  int64_t all = 0, head = 0;
+};
+/// One micro-batch's forward and backward. `cp` the largest group.
+std::vector<MemoryMoment> update_moments(const MemoryShapes& shapes, const MicroBatchRows& rows,
+                                         int64_t cp);
 /// A forward that keeps nothing.
-std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& shapes, int64_t rows, int64_t cp);
+std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& shapes, const MicroBatchRows& rows,
+                                           int64_t cp);
 /// `slots` sequences of up to `capacity` positions, all entering at once with `prompt` tokens.
 std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t slots, int64_t prompt,
                                           int64_t capacity);
-/// Sums over the TP ranks of what each holds a part of, see reduce_gradient.
-MemoryMoment gradient_sum_moment(const model::ParameterLayout& layout, int64_t wide);
+/// Sums over the TP ranks of what each holds a part of, and over the pool, see reduce_gradient.
+MemoryMoment gradient_sum_moment(const MemoryShapes& shapes, const model::ParameterLayout& layout,
+                                 int64_t pool);
+/// A sum over ranks of so many bytes, beyond those themselves.
+int64_t reduction_bytes(const MemoryShapes& shapes, int64_t bytes);
 
 }  // namespace verlcpp::train

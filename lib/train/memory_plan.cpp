@@ -53,10 +53,12 @@ void append(std::vector<MemoryMoment>& moments, const std::vector<MemoryMoment>&
 }
 
 /// Log-probs and entropies of a step's response tokens on all ranks (Engine::sum_over_pool).
-MemoryMoment log_prob_gather(int64_t responses, const TrainConfig& config) {
+MemoryMoment log_prob_gather(const MemoryShapes& shapes, int64_t responses,
+                             const TrainConfig& config) {
   MemoryMoment moment{"log-probs of all ranks", {}};
-  moment.bytes.add(MemoryTag::kComm, responses * config.data.max_response_length * 2 *
-                                         static_cast<int64_t>(sizeof(double)));
+  const int64_t bytes =
+      responses * config.data.max_response_length * 2 * static_cast<int64_t>(sizeof(double));
+  moment.bytes.add(MemoryTag::kComm, bytes + reduction_bytes(shapes, bytes));
   return moment;
 }
 
@@ -67,14 +69,20 @@ std::vector<MemoryMoment> step_moments(const MemoryShapes& shapes, const TrainCo
   const int64_t longest = longest_sequence(config);
   const int64_t responses = config.data.train_batch_size * rollout.n;
 
-  std::vector<MemoryMoment> moments = update_moments(shapes, rows, largest_group(update));
+  // Every sample has at most so many rows that predict a response token.
+  const auto with_head = [&](int64_t all, int64_t samples) -> MicroBatchRows {
+    return {all, std::min(all, samples * config.data.max_response_length)};
+  };
+  const int64_t mini = config.actor_rollout_ref.actor.ppo_mini_batch_size * rollout.n;
+  std::vector<MemoryMoment> moments =
+      update_moments(shapes, with_head(rows, mini), largest_group(update));
   for (const Pass pass : {Pass::kOldLogProb, Pass::kRefLogProb}) {
     if (pass == Pass::kRefLogProb && !config.uses_reference()) continue;
     const BatchingRule rule = batching_rule(config, pass);
-    append(moments, log_prob_moments(shapes, fullest_micro_batch(rule, longest, responses),
-                                     largest_group(rule)));
+    const int64_t all = fullest_micro_batch(rule, longest, responses);
+    append(moments, log_prob_moments(shapes, with_head(all, responses), largest_group(rule)));
   }
-  moments.push_back(log_prob_gather(responses, config));
+  moments.push_back(log_prob_gather(shapes, responses, config));
   if (rollout.name == "replay") return moments;
   const int64_t slots = std::min(rollout.max_num_seqs, ceil_div(responses, update.sizes.pool()));
   append(moments, rollout_moments(shapes, slots, config.data.max_prompt_length, longest));
@@ -82,7 +90,7 @@ std::vector<MemoryMoment> step_moments(const MemoryShapes& shapes, const TrainCo
 }
 
 bool on_gpu(const TrainConfig& config) {
-  return config.trainer.device == "cuda" || config.trainer.device == "check";
+  return config.trainer.device != "cpu";  // a dry run with auto: what it tries first
 }
 
 /// The backend's own scratch, which it keeps: cuBLAS's workspace and partial sums of the norms.
@@ -127,6 +135,8 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   shapes.policy = recompute_policy(megatron, model.layers);
   shapes.cuda = on_gpu(config);
   shapes.cudnn = shapes.cuda && dtype == DType::kBFloat16;
+  shapes.peer = shapes.cuda && config.trainer.ranks_per_gpu > 1;
+  if (deterministic(config)) shapes.longest_deterministic = longest_sequence(config);
   shapes.fused_head = config.actor_rollout_ref.model.use_fused_kernels;
   shapes.cp_comm_type = cp_comm_type(megatron).value_or(model::CpCommType::kP2p);
 
@@ -143,7 +153,7 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   const int64_t samples = config.actor_rollout_ref.actor.ppo_mini_batch_size * rollout.n;
   plan.tokens_per_rank = fullest_micro_batch(rule, longest_sequence(config), samples);
   plan.moments = step_moments(shapes, config, plan.tokens_per_rank);
-  plan.moments.push_back(gradient_sum_moment(layout, shapes.wide));
+  plan.moments.push_back(gradient_sum_moment(shapes, layout, rule.sizes.pool()));
   const int64_t scratch = device_scratch(config, model.hidden);
   for (MemoryMoment& moment : plan.moments) moment.bytes.add(MemoryTag::kWorkspace, scratch);
   return plan;

@@ -85,11 +85,14 @@ std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron) {
 }
 
 bool deterministic(const TrainConfig& config) {
-  const config::Node& overrides =
-      config.actor_rollout_ref.actor.megatron.override_transformer_config;
-  const config::Node* mode = overrides.is_map() ? overrides.find("deterministic_mode") : nullptr;
-  const bool* on = mode == nullptr ? nullptr : mode->get_if<bool>();
-  return config.actor_rollout_ref.rollout.full_determinism || (on != nullptr && *on);
+  const auto asks = [](const MegatronConfig& megatron) {
+    const config::Node& overrides = megatron.override_transformer_config;
+    const config::Node* mode = overrides.is_map() ? overrides.find("deterministic_mode") : nullptr;
+    const bool* on = mode == nullptr ? nullptr : mode->get_if<bool>();
+    return on != nullptr && *on;
+  };
+  const ActorRolloutRefConfig& roles = config.actor_rollout_ref;
+  return roles.rollout.full_determinism || asks(roles.actor.megatron) || asks(roles.ref.megatron);
 }
 
 }  // namespace verlcpp::train

@@ -414,7 +414,7 @@ struct DcpSettings {
 std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron);
 
 /// Whether a run is to repeat bit for bit: verl's rollout.full_determinism, or Megatron's
-/// deterministic_mode among the actor's transformer overrides (after validate).
+/// deterministic_mode among the actor's or the reference's transformer overrides (after validate).
 bool deterministic(const TrainConfig& config);
 
 }  // namespace verlcpp::train

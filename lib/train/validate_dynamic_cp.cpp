@@ -56,7 +56,9 @@ void warn_unread(const Role& role, Findings& findings) {
   for (const auto& [name, value] : overrides.items()) {
     const std::string field = std::string(kOverride) + "." + name;
     if (contains(read, name) || inherited(findings, role, field)) continue;
-    findings.warn(findings.about(role.key + "." + field) + " has no effect");
+    const std::string near = config::nearest_name(name, read);
+    findings.warn(findings.about(role.key + "." + field) + " has no effect" +
+                  (near.empty() ? "" : "; did you mean " + near + "?"));
   }
 }
 

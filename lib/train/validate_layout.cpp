@@ -120,6 +120,9 @@ void check_layout(const TrainConfig& config, Findings& findings) {
     findings.require(value >= 1 && value <= kMaxAxis, key, kValidAxis);
   };
   size(trainer.nnodes, "trainer.nnodes");
+  findings.require(
+      trainer.device == "cpu" || trainer.nnodes <= 1, "trainer.nnodes",
+      "this build runs on the GPUs of one machine; must be 1 unless trainer.device=cpu");
   size(trainer.n_gpus_per_node, "trainer.n_gpus_per_node");
   size(trainer.ranks_per_gpu, "trainer.ranks_per_gpu");
   for (const Role& role : roles(config)) check_model_parallel(role, findings);

@@ -11,7 +11,8 @@ TEST_CASE("a step on a GPU asks for what its plan says, and its pool does not gr
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const test::MemoryCase& c : test::memory_cases()) {
       const train::TrainConfig config = test::memory_config(c, "cuda", dtype);
-      const cuda::Reservation reservation{.planned = train::memory_plan(c.model, config).peak()};
+      const cuda::Reservation reservation{.planned = train::memory_plan(c.model, config).peak(),
+                                          .ranks_per_gpu = config.trainer.ranks_per_gpu};
       const test::MeasuredStep step =
           test::measured_step(c, config, [&](const auto& me, const auto& host) {
             return cuda::make_device(me, host, me.sizes().world, {.reservation = reservation});

@@ -94,22 +94,27 @@ std::vector<MemoryCase> memory_cases() {
   };
   const auto one = static_cp(1, 1, {}), cp2 = static_cp(2, 2, {}), dcp = dynamic_cp(4, 2, 256);
   constexpr int64_t kOverThePool = 4 * 256;  // what only a group of all four ranks can take
-  return {{"Qwen2, one rank", qwen2, with(one, {})},
-          {"Qwen2, one rank, full recompute", qwen2, with(one, full)},
-          {"Qwen2, one rank, selective recompute", qwen2, with(one, selective)},
-          {"Qwen2, four data-parallel ranks", qwen2, with(static_cp(4, 1, {}), {}), 256, 4},
-          {"Qwen2, micro-batches of 2", qwen2, with(static_cp(1, 1, micro_batches_of(2)), {})},
-          {"Qwen3, one rank", qwen3, with(one, {})},
-          {"Qwen3, CP 2", qwen3, with(cp2, {}), 256, 2},
-          {"Qwen3, CP 4, full recompute", qwen3, with(static_cp(4, 4, {}), full), 256, 4},
-          {"Qwen3, DCP on 4 ranks", qwen3, with(dcp, {}), kOverThePool, 1},
-          {"Qwen3, TP 2 with sequence parallel", qwen3, with(with_tp(one, 2, true), {})},
-          {"Llama, one rank", llama, with(one, {})},
-          {"Llama, TP 2 without sequence parallel", llama, with(with_tp(one, 2, false), {})},
-          {"Llama, TP 2 with sequence parallel, CP 2, full recompute", llama,
-           with(with_tp(cp2, 2, true), full), 256, 2},
-          {"Llama, TP 2 with sequence parallel, DCP on 4 coordinates", llama,
-           with(with_tp(dcp, 2, true), {}), kOverThePool, 1}};
+  return {
+      {"Qwen2, one rank", qwen2, with(one, {})},
+      {"Qwen2, one rank, full recompute", qwen2, with(one, full)},
+      {"Qwen2, one rank, selective recompute", qwen2, with(one, selective)},
+      {"Qwen2, one rank, fused head", qwen2,
+       with(one, {"actor_rollout_ref.model.use_fused_kernels=True"})},
+      {"Qwen2, four data-parallel ranks", qwen2, with(static_cp(4, 1, {}), {}), 256, 4},
+      {"Qwen2, micro-batches of 2", qwen2, with(static_cp(1, 1, micro_batches_of(2)), {})},
+      {"Qwen3, one rank", qwen3, with(one, {})},
+      {"Qwen3, CP 2", qwen3, with(cp2, {}), 256, 2},
+      {"Qwen3, CP 2 by all-gather", qwen3,
+       with(cp2, {"+" + megatron("override_transformer_config.cp_comm_type=all_gather")}), 256, 2},
+      {"Qwen3, CP 4, full recompute", qwen3, with(static_cp(4, 4, {}), full), 256, 4},
+      {"Qwen3, DCP on 4 ranks", qwen3, with(dcp, {}), kOverThePool, 1},
+      {"Qwen3, TP 2 with sequence parallel", qwen3, with(with_tp(one, 2, true), {})},
+      {"Llama, one rank", llama, with(one, {})},
+      {"Llama, TP 2 without sequence parallel", llama, with(with_tp(one, 2, false), {})},
+      {"Llama, TP 2 with sequence parallel, CP 2, full recompute", llama,
+       with(with_tp(cp2, 2, true), full), 256, 2},
+      {"Llama, TP 2 with sequence parallel, DCP on 4 coordinates", llama,
+       with(with_tp(dcp, 2, true), {}), kOverThePool, 1}};
 }
 
 TrainConfig memory_config(const MemoryCase& c, const std::string& device, DType dtype) {
@@ -124,6 +129,10 @@ TrainConfig memory_config(const MemoryCase& c, const std::string& device, DType 
        "data.max_response_length=" + std::to_string(c.length - kPrompt),
        "data.max_token_len_per_gpu=512", actor("ppo_mini_batch_size=" + std::to_string(c.prompts)),
        actor("ppo_epochs=1")});
+  if (device == "cpu") return make_config(overrides, {});
+  const int64_t world = make_config(overrides, {}).world_size();  // all on one card
+  overrides.insert(overrides.end(),
+                   {"trainer.n_gpus_per_node=1", "trainer.ranks_per_gpu=" + std::to_string(world)});
   return make_config(overrides, {});
 }
 
