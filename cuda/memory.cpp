@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "base/error.h"
@@ -31,6 +32,12 @@ size_t with_slack(size_t bytes, size_t share) {
 
 }  // namespace
 
+MemoryPool::MemoryPool(int device)
+    : device_(device), separate_([] {
+        const char* value = std::getenv("VERLCPP_SEPARATE_BLOCKS");
+        return value != nullptr && std::string(value) == "1";
+      }()) {}
+
 MemoryPool::~MemoryPool() {
   int current = device_;  // a tensor may be the pool's last, on a thread of another GPU
   cudaGetDevice(&current);
@@ -42,6 +49,7 @@ MemoryPool::~MemoryPool() {
 void MemoryPool::reserve(const Reservation& reservation) {
   std::lock_guard lock(mutex_);
   reservation_ = reservation;
+  if (separate_) return;
   const auto planned = static_cast<size_t>(reservation.planned.total);
   if (add_segment(with_slack(planned, static_cast<size_t>(reservation.share)))) return;
   if (add_segment(whole_pages(planned))) return;
@@ -54,9 +62,23 @@ void MemoryPool::reserve(const Reservation& reservation) {
 
 std::shared_ptr<std::byte> MemoryPool::allocate(int64_t bytes, MemoryTag tag) {
   expects(bytes >= 0, "negative allocation");
+  if (separate_) return separate_block(bytes, tag);
   const Taken taken = take(bytes, tag);
   return {taken.data, [pool = shared_from_this(), id = taken.id, bytes, tag](std::byte*) {
             pool->give_back(id, bytes, tag);
+          }};
+}
+
+std::shared_ptr<std::byte> MemoryPool::separate_block(int64_t bytes, MemoryTag tag) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))), "cudaMalloc");
+  std::lock_guard lock(mutex_);
+  account_.allocated(tag, bytes);
+  return {static_cast<std::byte*>(memory), [pool = shared_from_this(), bytes, tag](std::byte* p) {
+            cudaDeviceSynchronize();  // kernels may still use it
+            cudaFree(p);
+            std::lock_guard guard(pool->mutex_);
+            pool->account_.freed(tag, bytes);
           }};
 }
 

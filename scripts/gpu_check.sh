@@ -87,7 +87,8 @@ run_suite() {
   passed=$((passed + p)) failed=$((failed + f))
 }
 
-# The small cases (Catch2 tag [small]) under one tool. What each may look at:
+# The small cases (Catch2 tag [small]) under one tool, each block of device memory an allocation of its
+# own. What each may look at:
 # - memcheck: every kernel. Libraries' kernels go wrong where we call them wrongly.
 # - racecheck: our kernels. A race in shared memory is within one kernel, and before version 2026.1
 #   the tool reports false ones at the warp-group barriers of Hopper's library kernels.
@@ -112,7 +113,7 @@ sanitize() { # TOOL LOG PROGRAM...: its exit code, 9 when the tool found somethi
   local tool=$1 log=$2 options status=0
   shift 2
   mapfile -t options < <(tool_options "$tool")
-  timeout -k 10 300 "$compute_sanitizer" --tool "$tool" --error-exitcode 9 --launch-timeout 120 \
+  VERLCPP_SEPARATE_BLOCKS=1 timeout -k 10 300 "$compute_sanitizer" --tool "$tool" --error-exitcode 9 --launch-timeout 120 \
     --print-limit 20 ${options[@]+"${options[@]}"} "$@" >"$log" 2>&1 || status=$?
   return "$status"
 }

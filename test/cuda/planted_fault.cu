@@ -5,7 +5,10 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <memory>
 #include <string>
+
+#include "cuda/memory.h"
 
 namespace verlcpp::cuda {
 namespace {
@@ -26,15 +29,18 @@ __global__ void hand_on(float* out, const float* in, int shift, bool barrier) {
 }  // namespace verlcpp::cuda
 
 int main(int argc, char** argv) {
-  using namespace verlcpp::cuda;
+  using namespace verlcpp;
   const std::string fault = argc == 2 ? argv[1] : "";
-  const size_t bytes = kThreads * sizeof(float);
-  float *in = nullptr, *out = nullptr;
-  cudaMalloc(&in, bytes);
-  cudaMalloc(&out, bytes);
-  if (fault != "initcheck") cudaMemset(in, 0, bytes);
-  // Far behind the block: an allocation is rounded up by hundreds of bytes.
-  hand_on<<<1, kThreads>>>(out, in, fault == "memcheck" ? 1 << 20 : 0, fault != "racecheck");
+  const int64_t bytes = cuda::kThreads * sizeof(float);
+  // Memory as the backend has it: a tool that does not see into the pool finds nothing.
+  const auto pool = std::make_shared<cuda::MemoryPool>(0);
+  const auto in = pool->allocate(bytes, MemoryTag::kWorkspace);
+  const auto out = pool->allocate(bytes, MemoryTag::kWorkspace);
+  const auto floats = [](const auto& block) { return reinterpret_cast<float*>(block.get()); };
+  if (fault != "initcheck") cudaMemset(in.get(), 0, bytes);
+  // The memory fault reads one element behind the block.
+  cuda::hand_on<<<1, cuda::kThreads>>>(floats(out), floats(in), fault == "memcheck" ? 1 : 0,
+                                       fault != "racecheck");
   const cudaError_t status = cudaDeviceSynchronize();
   std::printf("%s: %s\n", fault.c_str(), cudaGetErrorString(status));
   return 0;
