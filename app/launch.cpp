@@ -105,11 +105,11 @@ bool train_on_threads(const train::TrainConfig& config, const train::Inputs& inp
   // Before any rank starts, so that a card that is full, or anything that is missing, is said once.
   if (config.trainer.device != "cpu") {
     const train::ActorConfig& actor = config.actor_rollout_ref.actor;
-    cuda::expect_libraries(dtype_named(actor.megatron.dtype) == DType::kBFloat16,
-                           config.world_size() > 1 && config.trainer.ranks_per_gpu == 1);
     reserved = {.planned = train::memory_plan(inputs.model, config).peak(),
                 .ranks_per_gpu = config.trainer.ranks_per_gpu};
     cuda::expect_room(config.trainer.n_gpus_per_node, *reserved);
+    cuda::expect_libraries(dtype_named(actor.megatron.dtype) == DType::kBFloat16,
+                           config.world_size() > 1 && config.trainer.ranks_per_gpu == 1);
   }
   bool stopped = false;  // written by rank 0 alone
   parallel::run_thread_ranks(

@@ -1,13 +1,7 @@
 #include "cuda/attention_plan_key.h"
 
-#include <bit>
-
 namespace verlcpp::cuda {
 namespace {
-
-int64_t power_of_two(int64_t n) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
-}
 
 std::string name_of(AttentionMask mask) {
   if (mask == AttentionMask::kNone) return "no mask";

@@ -10,6 +10,11 @@
 #include "cuda/check.h"
 
 namespace verlcpp::cuda {
+
+int64_t power_of_two(int64_t n) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
+}
+
 namespace {
 
 constexpr int64_t kShortestBucket = 128;
@@ -19,10 +24,6 @@ struct RaggedSpans {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::vector<RaggedGroup> whole, by_length;
 };
-
-int64_t power_of_two(int64_t n) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
-}
 
 int64_t length_bucket(int64_t length) { return std::max(kShortestBucket, power_of_two(length)); }
 

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
+
+/// The smallest power of two that is not less.
+int64_t power_of_two(int64_t n);
 
 /// Documents of one attention call as cuDNN wants them. The three buckets are powers of two and the
 /// shape of the plan that fits: a plan for a bucket serves every call that falls into it.
