@@ -44,6 +44,7 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   staging_ = std::make_unique<Staging>(stream_, [this](cudaEvent_t event) {
     wait_until([event] { return cudaEventQuery(event); });
   });
+  host_calls_ = std::make_unique<HostCalls>(stream_);
   if (options.reservation) pool_->reserve(*options.reservation);
   matmul_ = std::make_unique<Matmul>(
       stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace));
@@ -54,6 +55,7 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
   cudnn_.reset();
   matmul_.reset();
+  host_calls_.reset();
   staging_.reset();
   cudaStreamDestroy(comm_stream_);
   cudaStreamDestroy(stream_);
@@ -114,6 +116,12 @@ void CudaBackend::wait_until(const std::function<cudaError_t()>& query) {
   }
   if (wait_hook_.end) wait_hook_.end();
   check(status, "the GPU's work");
+  host_calls_->rethrow();
+}
+
+void CudaBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                              HostCode code) {
+  host_calls_->enqueue(inputs, outputs, std::move(code));
 }
 
 void CudaBackend::replay(const std::string&, const std::function<void()>& body) { body(); }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cuda/attention_cudnn.h"
+#include "cuda/host_calls.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
 #include "cuda/runtime.h"
@@ -41,6 +42,8 @@ class CudaBackend final : public Backend {
   void write(const Tensor& dst, std::span<const std::byte> src) override;
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
+  void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                   HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
   MemoryBytes peak_bytes() const override;
   void reset_peak_bytes() override;
@@ -110,7 +113,7 @@ class CudaBackend final : public Backend {
                       const Tensor& lse_TN, const Tensor& d_o_TNH, const Tensor& d_q_TNH,
                       const Tensor& d_k_TKH, const Tensor& d_v_TKH, bool accumulate);
 
-  /// Waits while `query` says cudaErrorNotReady.
+  /// Waits while `query` says cudaErrorNotReady, and throws what host code has thrown.
   void wait_until(const std::function<cudaError_t()>& query);
 
   int device_;
@@ -119,6 +122,7 @@ class CudaBackend final : public Backend {
   WaitHook wait_hook_;
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<Staging> staging_;
+  std::unique_ptr<HostCalls> host_calls_;
   std::unique_ptr<Matmul> matmul_;
   std::unique_ptr<CudnnAttention> cudnn_;
   Tensor norm_partials_, sum_partials_;

@@ -63,6 +63,7 @@ parallel::Work NcclRank::start(ncclComm_t communicator, const char* group, const
                                std::vector<Tensor> kept,
                                const std::function<ncclResult_t(cudaStream_t)>& call) {
   fail_if_aborted();
+  wait_for_room();
   const parallel::InCollective here(&status_, group, op);
   const cudaStream_t stream = backend_.comm_stream();
   Event(backend_.stream()).before(stream);
@@ -71,7 +72,7 @@ parallel::Work NcclRank::start(ncclComm_t communicator, const char* group, const
   settle(communicator);
   const Event done(stream);
   drop_finished();
-  pending_.push_back({group, op, begun, done});
+  pending_.push_back({group, op, status_.current_micro_batch(), begun, done});
   return parallel::Work(
       [compute = backend_.stream(), done, kept = std::move(kept)] { done.before(compute); });
 }
@@ -104,6 +105,15 @@ void NcclRank::drop_finished() {
   }
 }
 
+void NcclRank::wait_for_room() {
+  drop_finished();
+  while (pending_.size() >= kMostPending) {
+    look();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  end_wait();
+}
+
 // A rank waits for others when a collective of its own has begun and does not end. Each change is
 // told once: a status that is told again and again would look alive.
 void NcclRank::look() {
@@ -111,7 +121,10 @@ void NcclRank::look() {
   drop_finished();
   const int64_t now = !pending_.empty() && pending_.front().begun.reached() ? finished_ : -1;
   if (now == waits_for_) return;
-  if (now >= 0) status_.begin_collective(pending_.front().group, pending_.front().op);
+  if (now >= 0) {
+    const Pending& first = pending_.front();
+    status_.begin_collective(first.group, first.op, first.micro_batch);
+  }
   if (now < 0) status_.end_collective();
   status_.set_waiting(now >= 0);
   waits_for_ = now;

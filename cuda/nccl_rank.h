@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,14 @@ class NcclRank {
   struct Pending {
     const char* group;
     const char* op;
+    std::optional<int64_t> micro_batch;
     Event begun, done;
   };
   /// Waits until a non-blocking call has been taken.
   void settle(ncclComm_t communicator);
   void fail_if_aborted();
   void drop_finished();
+  void wait_for_room();
   void look();
   void end_wait();
   void abort();
@@ -55,6 +58,9 @@ class NcclRank {
   parallel::RankStatus& status_;
   std::vector<ncclComm_t> communicators_;
   std::deque<Pending> pending_;
+  /// The host runs ahead of the GPU by this many collectives at most, some hundred launches: the
+  /// driver queues about a thousand, and a host that it lets wait can abort nothing.
+  static constexpr size_t kMostPending = 16;
   int64_t finished_ = 0;    // collectives so far
   int64_t waits_for_ = -1;  // the collective that the status shows
   const int uncaught_;      // exceptions when it was made

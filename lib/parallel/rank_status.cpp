@@ -31,8 +31,10 @@ void RankStatus::beat() {
   sign_of_life();
 }
 
-void RankStatus::begin_collective(const char* group, const char* op) {
+void RankStatus::begin_collective(const char* group, const char* op,
+                                  std::optional<int64_t> micro_batch) {
   std::lock_guard lock(mutex_);
+  collective_micro_batch_ = micro_batch;
   group_ = group;
   op_ = op;
   in_collective_ = true;
@@ -42,6 +44,7 @@ void RankStatus::begin_collective(const char* group, const char* op) {
 void RankStatus::end_collective() {
   std::lock_guard lock(mutex_);
   in_collective_ = false;
+  collective_micro_batch_.reset();
   sign_of_life();
 }
 
@@ -62,10 +65,15 @@ void RankStatus::abort(const std::string& reason) {
   if (!abort_reason_) abort_reason_ = reason;
 }
 
+std::optional<int64_t> RankStatus::current_micro_batch() const {
+  std::lock_guard lock(mutex_);
+  return micro_batch_;
+}
+
 RankStatus::Snapshot RankStatus::snapshot() const {
   std::lock_guard lock(mutex_);
   return {.phase = phase_,
-          .micro_batch = micro_batch_,
+          .micro_batch = collective_micro_batch_ ? collective_micro_batch_ : micro_batch_,
           .collective = op_ == nullptr ? "" : std::string(group_) + "." + op_,
           .in_collective = in_collective_,
           .waiting = waiting_,

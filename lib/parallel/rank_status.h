@@ -40,11 +40,14 @@ class RankStatus {
 
   // --- for communicators and run_thread_ranks; none of these throws
   // -------------------------------
-  void begin_collective(const char* group, const char* op);
+  /// `micro_batch`: the one it belongs to where the host has gone on to a later one.
+  void begin_collective(const char* group, const char* op,
+                        std::optional<int64_t> micro_batch = std::nullopt);
   void end_collective();
   void set_waiting(bool waiting);
   void end();
   void abort(const std::string& reason);
+  std::optional<int64_t> current_micro_batch() const;
   Snapshot snapshot() const;
 
  private:
@@ -53,7 +56,7 @@ class RankStatus {
 
   mutable std::mutex mutex_;
   const char* phase_ = "start";
-  std::optional<int64_t> micro_batch_;
+  std::optional<int64_t> micro_batch_, collective_micro_batch_;
   const char* group_ = nullptr;
   const char* op_ = nullptr;
   bool in_collective_ = false, waiting_ = false, ended_ = false;

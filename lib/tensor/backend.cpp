@@ -1,10 +1,59 @@
 #include "tensor/backend.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
 namespace verlcpp {
+namespace {
+
+std::vector<DType> dtypes_of(const std::vector<Tensor>& tensors) {
+  std::vector<DType> dtypes;
+  for (const Tensor& x : tensors) {
+    expects(x.dtype() == DType::kFloat32 || x.dtype() == DType::kFloat64,
+            "host code computes on tensors of float32 and float64");
+    dtypes.push_back(x.dtype());
+  }
+  return dtypes;
+}
+
+template <class T>
+std::vector<double> widened(std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return {values.begin(), values.end()};
+}
+
+template <class T>
+void narrow(std::span<std::byte> bytes, const std::vector<double>& values) {
+  const std::vector<T> narrowed(values.begin(), values.end());
+  expects(narrowed.size() * sizeof(T) == bytes.size(), "host code changed the size of an output");
+  if (!bytes.empty()) std::memcpy(bytes.data(), narrowed.data(), bytes.size());
+}
+
+}  // namespace
+
+void compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
+                     const std::vector<Tensor>& outputs,
+                     std::function<void(const HostValues& inputs, HostValues& outputs)> code) {
+  const auto on_bytes = [from = dtypes_of(inputs), to = dtypes_of(outputs), code = std::move(code)](
+                            auto in, auto out) {
+    HostValues given, made;
+    for (size_t i = 0; i < in.size(); ++i) {
+      given.push_back(from[i] == DType::kFloat64 ? widened<double>(in[i]) : widened<float>(in[i]));
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      made.emplace_back(out[i].size() / static_cast<size_t>(size_of(to[i])));
+    }
+    code(given, made);
+    for (size_t i = 0; i < out.size(); ++i) {
+      to[i] == DType::kFloat64 ? narrow<double>(out[i], made[i]) : narrow<float>(out[i], made[i]);
+    }
+  };
+  backend.run_on_host(inputs, outputs, on_bytes);
+}
 
 AttentionSpans upload_spans(Backend& backend, std::span<const int32_t> q_offset,
                             std::span<const int32_t> q_length, std::span<const int32_t> kv_offset,

@@ -51,6 +51,11 @@ struct SamplingOptions {
   PhiloxKey key{};
 };
 
+/// Host code between two ops. It sees the bytes of inputs and fills those of outputs, in the order
+/// in which the tensors were given.
+using HostCode = std::function<void(std::span<const std::span<const std::byte>> inputs,
+                                    std::span<const std::span<std::byte>> outputs)>;
+
 /// The op list of one device and its compute stream. Every op is enqueued; of all calls
 /// `read` and `synchronize` make the host wait, `write` when much is on its way already. Shapes are
 /// checked at the border (expects). Unless an op says "accumulates" (+=), outputs are overwritten.
@@ -69,6 +74,12 @@ class Backend {
   virtual void write(const Tensor& dst, std::span<const std::byte> src) = 0;
   virtual void read(std::span<std::byte> dst, const Tensor& src) = 0;
   virtual void synchronize() = 0;
+  /// Enqueues host code: it runs after the ops before it and before those after it, without making
+  /// the caller wait. Maybe on another thread and after the caller has moved on or failed, so it
+  /// owns what it uses; it must not call a backend. What it throws comes out of the next call that
+  /// waits.
+  virtual void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                           HostCode code) = 0;
   /// Runs `body`, whose work is the same for every call with this key: a backend may capture it
   /// once and replay it. None does so far.
   virtual void replay(const std::string& key, const std::function<void()>& body) = 0;
@@ -207,5 +218,12 @@ AttentionSpans upload_spans(Backend& backend, std::span<const int32_t> q_offset,
 Tensor upload_as(Backend& backend, DType dtype, std::span<const double> values, Shape shape,
                  MemoryTag tag);
 std::vector<double> download(Backend& backend, const Tensor& x);
+
+/// run_on_host on values: `code` gets those of the inputs and fills those of the outputs, which
+/// have their tensors' sizes and are zero. Tensors of float32 and float64.
+using HostValues = std::vector<std::vector<double>>;
+void compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
+                     const std::vector<Tensor>& outputs,
+                     std::function<void(const HostValues& inputs, HostValues& outputs)> code);
 
 }  // namespace verlcpp

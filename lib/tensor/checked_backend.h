@@ -18,7 +18,7 @@ namespace verlcpp {
 ///
 /// Before an op everything it reads, what it adds to or changes in place included, is copied from
 /// the subject, so a difference is the op's own and never an earlier one's. fill_zero and copy are
-/// ops; allocate, write and read are the subject's alone, and `replay` runs its body.
+/// ops; allocate, write, read and run_on_host are the subject's alone, and `replay` runs its body.
 ///
 /// Tolerances, relative to the largest magnitude of an output (before or after the op, where it
 /// changes in place): float64 1e-9, float32 1e-5, bfloat16 and float16 0.02; that of the output's
@@ -43,6 +43,8 @@ class CheckedBackend final : public Backend {
   void write(const Tensor& dst, std::span<const std::byte> src) override;
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
+  void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                   HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
   MemoryBytes peak_bytes() const override;
   int64_t reserved_bytes() const override;

@@ -1,5 +1,8 @@
 #include "train/log_prob_pass.h"
 
+#include <memory>
+#include <utility>
+
 namespace verlcpp::train {
 
 std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::ParameterBuffer& weights,
@@ -14,7 +17,7 @@ std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::Paramet
   }
 
   // Every response token has one owner, so a sum over the pool assembles the whole.
-  std::vector<double> flat(2 * total);
+  const auto flat = std::make_shared<std::vector<double>>(2 * total);
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
   int64_t number = 0;
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
@@ -23,20 +26,24 @@ std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::Paramet
     const RankMicroBatch mine = prepare(engine, micro_batch, batch, tokens);
     const model::TokenOutputs out =
         engine.transformer.forward(weights, mine.device, attention, nullptr);
-    const auto log_prob = download(engine.backend, out.log_prob_R);
-    const auto entropy = download(engine.backend, out.entropy_R);
-    for (size_t i = 0; i < mine.head.size(); ++i) {
-      const size_t at = offset[static_cast<size_t>(mine.head[i].sample)] +
-                        static_cast<size_t>(mine.head[i].token);
-      flat[at] = log_prob[i];
-      flat[total + at] = entropy[i];
+    std::vector<size_t> place;
+    for (const HeadRow& row : mine.head) {
+      place.push_back(offset[static_cast<size_t>(row.sample)] + static_cast<size_t>(row.token));
     }
+    compute_on_host(engine.backend, {out.log_prob_R, out.entropy_R}, {},
+                    [flat, place = std::move(place), total](const HostValues& in, HostValues&) {
+                      for (size_t i = 0; i < place.size(); ++i) {
+                        (*flat)[place[i]] = in[0][i];
+                        (*flat)[total + place[i]] = in[1][i];
+                      }
+                    });
   }
-  flat = engine.sum_over_pool(flat);
+  engine.backend.synchronize();
+  const std::vector<double> whole = engine.sum_over_pool(*flat);
 
   LogProbs result;
   for (size_t s = 0; s < batch.size(); ++s) {
-    const auto first = flat.begin() + static_cast<int64_t>(offset[s]);
+    const auto first = whole.begin() + static_cast<int64_t>(offset[s]);
     const int64_t n = batch[s].response_length();
     result.log_prob.emplace_back(first, first + n);
     result.entropy.emplace_back(first + static_cast<int64_t>(total),

@@ -1,6 +1,7 @@
 #include "train/update_pass.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include "base/rng.h"
@@ -58,6 +59,28 @@ algo::PolicyLossSums local_loss(const MiniBatch& mini, const std::vector<HeadRow
                                     .ref_log_prob = ref_log_prob,
                                     .entropy = entropy},
                                    d_log_prob, d_entropy);
+}
+
+struct LossGradient {
+  Tensor log_prob_R, entropy_R;
+};
+
+/// The loss is host code between forward and backward; nobody waits for it. `sums` grows when it
+/// runs.
+LossGradient enqueue_loss(Backend& backend, const model::TokenOutputs& out,
+                          std::shared_ptr<const MiniBatch> mini, std::vector<HeadRow> head,
+                          const UpdateOptions& options,
+                          std::shared_ptr<algo::PolicyLossSums> sums) {
+  const auto like = [&](const Tensor& x) {
+    return backend.allocate(x.dtype(), x.shape(), MemoryTag::kWorkspace);
+  };
+  LossGradient d_loss{.log_prob_R = like(out.log_prob_R), .entropy_R = like(out.entropy_R)};
+  compute_on_host(backend, {out.log_prob_R, out.entropy_R}, {d_loss.log_prob_R, d_loss.entropy_R},
+                  [mini = std::move(mini), head = std::move(head), options, sums = std::move(sums)](
+                      const HostValues& in, HostValues& d) {
+                    sums->add(local_loss(*mini, head, options, in[0], in[1], d[0], d[1]));
+                  });
+  return d_loss;
 }
 
 algo::PolicyLossSums sum_over_pool(const Engine& engine, const algo::PolicyLossSums& mine) {
@@ -118,37 +141,32 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
                                          const Experience& experience, std::span<const int> samples,
                                          const UpdateOptions& options, const Planner& planner,
                                          ScheduleStats& stats) {
-  const MiniBatch mini = select(experience, samples, options);
-  const auto tokens = token_rows(mini.batch);
-  const auto lengths = lengths_of(mini.batch);
+  const auto mini = std::make_shared<const MiniBatch>(select(experience, samples, options));
+  const auto tokens = token_rows(mini->batch);
+  const auto lengths = lengths_of(mini->batch);
   const schedule::Plan plan = planner(lengths);
   stats.add(plan, lengths, engine.topology.sizes().tp);
 
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
   engine.backend.fill_zero(actor.grad.flat());
-  algo::PolicyLossSums sums;
+  const auto sums = std::make_shared<algo::PolicyLossSums>();
   // Reports count micro-batches through the whole update.
   int64_t number = stats.micro_batches - static_cast<int64_t>(plan.micro_batches.size());
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
     engine.comm.status.micro_batch(++number);
-    const RankMicroBatch mine = prepare(engine, micro_batch, mini.batch, tokens);
+    RankMicroBatch mine = prepare(engine, micro_batch, mini->batch, tokens);
     model::Saved saved;
     saved.policy = engine.recompute;
     const model::TokenOutputs out =
         engine.transformer.forward(actor.weights, mine.device, attention, &saved);
-    const auto log_prob = download(engine.backend, out.log_prob_R);
-    const auto entropy = download(engine.backend, out.entropy_R);
-    std::vector<double> d_log_prob(log_prob.size()), d_entropy(log_prob.size());
-    sums.add(local_loss(mini, mine.head, options, log_prob, entropy, d_log_prob, d_entropy));
-    const Shape shape{static_cast<int64_t>(log_prob.size())};
-    const DType dtype = out.log_prob_R.dtype();
-    engine.transformer.backward(
-        actor.weights, mine.device, attention, saved,
-        upload_as(engine.backend, dtype, d_log_prob, shape, MemoryTag::kWorkspace),
-        upload_as(engine.backend, dtype, d_entropy, shape, MemoryTag::kWorkspace), actor.grad);
+    const LossGradient d_loss =
+        enqueue_loss(engine.backend, out, mini, std::move(mine.head), options, sums);
+    engine.transformer.backward(actor.weights, mine.device, attention, saved, d_loss.log_prob_R,
+                                d_loss.entropy_R, actor.grad);
   }
   reduce_gradient(engine, actor.grad, actor.optimizer.distributed());
-  return sum_over_pool(engine, sums);
+  engine.backend.synchronize();  // the sums are complete
+  return sum_over_pool(engine, *sums);
 }
 
 std::vector<MiniBatchResult> update_pass(const Engine& engine, const ActorState& actor,

@@ -47,6 +47,24 @@ TEST_CASE("matmul: all transposes, overwriting and accumulating") {
   }
 }
 
+TEST_CASE("host code gets the values of its inputs and fills its outputs") {
+  cpu::CpuBackend backend;
+  for (DType dtype : kComputeDTypes) {
+    const OpRun run{backend, dtype};
+    const Tensor x = run.from({1, 2, 3}, {3}), y = run.poisoned({2}), none = run.poisoned({0});
+    compute_on_host(backend, {x, none}, {none, y}, [](const HostValues& in, HostValues& out) {
+      CHECK(in == HostValues{{1, 2, 3}, {}});
+      CHECK(out == HostValues{{}, {0, 0}});
+      out[1] = {in[0][2], 0.5};
+    });
+    check_values(backend, y, {3, 0.5});
+    CHECK_THROWS_AS(compute_on_host(backend, {}, {y},
+                                    [](const HostValues&, HostValues& out) { out[0].pop_back(); }),
+                    std::logic_error);
+    CHECK_THROWS_AS(compute_on_host(backend, {run.ints({1})}, {}, {}), std::logic_error);
+  }
+}
+
 TEST_CASE("rows: bias, embedding, gather, scatter, split and join") {
   cpu::CpuBackend backend;
   for (DType dtype : kComputeDTypes) {

@@ -170,6 +170,28 @@ TEST_CASE("a rank on a GPU that fails wakes the others, with its one message") {
   }
 }
 
+// More work than the driver queues: a host that it made wait could not abort.
+TEST_CASE("a rank that is far ahead of its GPU hears of another's failure too") {
+  for (const Placement& where : placements()) {
+    if (where.size == 1) continue;
+    INFO(where.name << ", " << where.size << " ranks");
+    const auto start = std::chrono::steady_clock::now();
+    CHECK_THROWS_WITH(run(where,
+                          [&](int rank, Backend& backend, const RankCommunicators& comm) {
+                            const Tensor x = full(backend, DType::kFloat32, 64, 1);
+                            if (rank == 1) std::this_thread::sleep_for(500ms);
+                            if (rank == 1) throw DataError("row 7 is bad");
+                            for (int i = 0; i < 200; ++i) {
+                              comm.grad.all_reduce(x, ReduceOp::kSum).wait();
+                              for (int k = 0; k < 40; ++k) backend.fill_zero(x);
+                            }
+                            backend.synchronize();
+                          }),
+                      "row 7 is bad");
+    CHECK(std::chrono::steady_clock::now() - start < 20s);
+  }
+}
+
 TEST_CASE("a rank that hangs is named with its phase, micro-batch and collective") {
   for (const Placement& where : placements()) {
     if (where.size == 1) continue;

@@ -90,3 +90,16 @@ TEST_CASE("time before `since`, when the process was suspended, accuses nobody")
   CHECK_FALSE(find_stuck_ranks(sizes, ranks, kBegin + 1599s, kBegin + 1000s, kLimit));
   CHECK(find_stuck_ranks(sizes, ranks, kBegin + 1600s, kBegin + 1000s, kLimit));
 }
+
+TEST_CASE("a collective of an earlier micro-batch is shown with that one until it ends") {
+  RankStatus status;
+  status.enter("update_actor");
+  status.micro_batch(7);
+  status.begin_collective("cp", "exchange", 5);
+  CHECK(status.snapshot().micro_batch == 5);
+  CHECK(status.current_micro_batch() == 7);
+  status.end_collective();
+  CHECK(status.snapshot().micro_batch == 7);
+  status.begin_collective("cp", "exchange");
+  CHECK(status.snapshot().micro_batch == 7);
+}
