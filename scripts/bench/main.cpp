@@ -16,6 +16,8 @@ std::vector<Row> run(const Options& options) {
       return run_step(options);
     case Kind::kLogProb:
       return run_log_prob(options);
+    case Kind::kComm:
+      return run_comm(options);
     case Kind::kDecode:
       break;
   }

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "peers.h"
 #include "shapes.h"
 
 namespace verlcpp::bench {
@@ -13,21 +14,26 @@ namespace {
 struct Flags {
   std::string dtype, heads, recompute = "none";
   int64_t hidden = 0, ffn = 0, layers = 0, vocab = 0;
+  int64_t ranks = 0, ranks_per_gpu = 1;
+  std::vector<std::string> kv{"2/64", "8/128"};
 };
 
 const CLI::Range kCount(int64_t{1}, int64_t{1} << 40);
 
-void add_common(CLI::App& sub, Options& o, Flags& flags) {
+void add_common(CLI::App& sub, Options& o) {
   sub.add_option("--device", o.device)
       ->check(CLI::IsMember({"cuda", "cpu"}))
       ->capture_default_str();
-  sub.add_option("--dtype", flags.dtype, "bfloat16 on cuda, float32 on cpu unless told otherwise")
-      ->check(CLI::IsMember({"bfloat16", "float32", "float64"}));
   sub.add_option("--repeat", o.repeat, "samples of each row")->check(kCount)->capture_default_str();
   sub.add_option("--warmup", o.warmup, "runs before the first sample")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
   sub.add_option("--json", o.json, "file that takes all times as JSON, - for standard output");
+}
+
+void add_model(CLI::App& sub, Options& o, Flags& flags) {
+  sub.add_option("--dtype", flags.dtype, "bfloat16 on cuda, float32 on cpu unless told otherwise")
+      ->check(CLI::IsMember({"bfloat16", "float32", "float64"}));
   sub.add_option("--model", o.model_name)
       ->check(CLI::IsMember(model_names()))
       ->capture_default_str();
@@ -64,6 +70,31 @@ void add_samples(CLI::App& sub, Options& o) {
   sub.add_option("--filter", o.filter, "only rows whose name holds this");
 }
 
+const CLI::Range kRanks(int64_t{1}, int64_t{1024});
+
+void add_ranks(CLI::App& sub, Options& o, Flags& flags) {
+  sub.add_option("--ranks", flags.ranks, "as many as the GPUs hold, two on the CPU, unless told")
+      ->check(kRanks);
+  sub.add_option("--ranks-per-gpu", flags.ranks_per_gpu, "more than one: no NCCL")
+      ->check(kRanks)
+      ->capture_default_str();
+  sub.add_option("--bytes", o.bytes,
+                 "sizes of messages, like 64K,1M,1G; 64K to 1G (16M on the CPU) in powers of 4 "
+                 "unless told")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false))
+      ->check(kCount);
+  sub.add_option("--kv", flags.kv, "kv heads/head dim of the K and V of a ring; 2/64,8/128")
+      ->delimiter(',');
+  sub.add_option("--rows", o.kv_rows, "tokens of that K and V; 512,2048,8192,32768")
+      ->delimiter(',')
+      ->check(kCount);
+  sub.add_option("--copy-blocks", o.copy_blocks,
+                 "blocks of the kernel that reads a peer's memory; 16,64")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{1}, int64_t{65535}));
+}
+
 void define(CLI::App& cli, Options& o, Flags& flags) {
   cli.require_subcommand(1);
   const auto kind = [&](const char* name, Kind value, const char* text) {
@@ -72,7 +103,7 @@ void define(CLI::App& cli, Options& o, Flags& flags) {
       o.kind = value;
       o.kind_name = name;
     });
-    add_common(*sub, o, flags);
+    add_common(*sub, o);
     return sub;
   };
   CLI::App* op = kind("op", Kind::kOp, "each op of a layer, the head and the optimizer");
@@ -81,9 +112,13 @@ void define(CLI::App& cli, Options& o, Flags& flags) {
   CLI::App* step = kind("step", Kind::kStep, "one training step: update_pass with AdamW");
   CLI::App* log_prob = kind("log-prob", Kind::kLogProb, "one log_prob_pass");
   CLI::App* decode = kind("decode", Kind::kDecode, "rollout::generate");
+  CLI::App* comm =
+      kind("comm", Kind::kComm, "movement between ranks, and copies of a peer's memory beside it");
+  add_ranks(*comm, o, flags);
+  for (CLI::App* sub : {op, attention, step, log_prob, decode}) add_model(*sub, o, flags);
   for (CLI::App* sub : {op, attention, step, log_prob}) add_lengths(*sub, o);
   for (CLI::App* sub : {op, step, log_prob}) add_prompt(*sub, o);
-  for (CLI::App* sub : {op, attention}) add_samples(*sub, o);
+  for (CLI::App* sub : {op, attention, comm}) add_samples(*sub, o);
   for (CLI::App* sub : {step, log_prob}) {
     sub->add_flag("--fused-head", o.fused_head, "use_fused_kernels: logits in chunks, not kept");
   }
@@ -113,7 +148,32 @@ void set_heads(model::ModelConfig& model, const std::string& text) {
   model.head_dim = head_dim;
 }
 
+KvShape kv_shape(const std::string& text) {
+  KvShape shape;
+  char rest = 0;
+  const int read = std::sscanf(text.c_str(), "%ld/%ld%c", &shape.heads, &shape.head_dim, &rest);
+  if (read != 2 || shape.heads < 1 || shape.head_dim < 1 || shape.head_dim % 8 != 0) {
+    throw ConfigError("--kv=" + text + ": wanted kv heads/head dim, the latter a multiple of 8");
+  }
+  return shape;
+}
+
+void complete_ranks(Options& o, const Flags& flags) {
+  const bool cuda = o.device == "cuda";
+  o.layout = rank_layout(flags.ranks, flags.ranks_per_gpu,
+                         cuda ? std::optional(gpu_count()) : std::nullopt);
+  if (o.bytes.empty()) {
+    const int64_t most = int64_t{1} << (cuda ? 30 : 24);
+    for (int64_t bytes = 64 << 10; bytes <= most; bytes *= 4) o.bytes.push_back(bytes);
+  }
+  for (const int64_t bytes : o.bytes) whole_bytes(bytes, o.layout.ranks);  // or it cannot be split
+  for (const std::string& text : flags.kv) o.kv.push_back(kv_shape(text));
+  if (o.kv_rows.empty()) o.kv_rows = {512, 2048, 8192, 32768};
+  if (o.copy_blocks.empty()) o.copy_blocks = {16, 64};
+}
+
 void complete(Options& o, const Flags& flags) {
+  if (o.kind == Kind::kComm) return complete_ranks(o, flags);
   o.model = model_named(o.model_name);
   if (!flags.heads.empty()) set_heads(o.model, flags.heads);
   const auto replace = [](int64_t& field, int64_t value) {

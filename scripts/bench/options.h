@@ -7,11 +7,17 @@
 
 #include "model/model_config.h"
 #include "model/transformer.h"
+#include "rank_layout.h"
 #include "tensor/dtype.h"
 
 namespace verlcpp::bench {
 
-enum class Kind { kOp, kAttention, kStep, kLogProb, kDecode };
+enum class Kind { kOp, kAttention, kStep, kLogProb, kDecode, kComm };
+
+/// Of K and V of a token.
+struct KvShape {
+  int64_t heads = 0, head_dim = 0;
+};
 
 struct Options {
   Kind kind = Kind::kOp;
@@ -34,6 +40,12 @@ struct Options {
 
   int64_t batch = 64, prompt = 128, new_tokens = 512;  // decode
   double temperature = 0;
+
+  RankLayout layout;           // comm
+  std::vector<int64_t> bytes;  // of the messages
+  std::vector<KvShape> kv;
+  std::vector<int64_t> kv_rows;
+  std::vector<int64_t> copy_blocks;  // of the kernel that reads a peer's memory
 };
 
 /// Nothing for --help, which it prints. ConfigError for everything that cannot run.

@@ -10,8 +10,8 @@
 
 namespace verlcpp::bench {
 
-/// Which measured limit a row is held against (roofline.h); kNone: there is none for it.
-enum class Bound { kMatmul, kBandwidth, kNone };
+/// Which limit a row is held against (roofline.h); kNone: there is none for it.
+enum class Bound { kMatmul, kBandwidth, kLink, kNone };
 
 /// One line of a result: what ran and how long each sample of it took.
 struct Row {
@@ -23,6 +23,10 @@ struct Row {
   int64_t peak_bytes = 0;       // of the backend during the row; 0: not looked at
   /// Model FLOPs of whole passes, so that the fraction is an MFU over the measured matmul limit.
   bool whole_pass = false;
+  // Of movement between ranks: the message, what counts for its bus bandwidth, and what has to
+  // leave one GPU. `bytes` are then those of one GPU's memory.
+  double message_bytes = 0, bus_bytes = 0, link_bytes = 0;
+  std::string left_out = {};  // why nothing was measured; "": it was
 };
 
 /// Samples of `body`, which enqueues work. Each sample waits for the device before and after, and

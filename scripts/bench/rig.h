@@ -40,5 +40,6 @@ std::vector<Row> run_attention(const Options& options);
 std::vector<Row> run_step(const Options& options);
 std::vector<Row> run_log_prob(const Options& options);
 std::vector<Row> run_decode(const Options& options);
+std::vector<Row> run_comm(const Options& options);
 
 }  // namespace verlcpp::bench

@@ -48,4 +48,24 @@ double decode_bytes(const model::ModelConfig& c, int64_t batch, double positions
   return (matrices + cached) * number(element_size);
 }
 
+double bus_bytes(Movement movement, double bytes, int64_t members) {
+  const double others = number(members - 1) / number(members);
+  switch (movement) {
+    case Movement::kAllReduce:
+      return 2 * others * bytes;
+    case Movement::kReduceScatter:
+    case Movement::kAllGather:
+      return others * bytes;
+    case Movement::kExchange:
+      break;
+  }
+  return members > 1 ? bytes : 0;
+}
+
+double rank_memory_bytes(Movement movement, double bytes, int64_t ranks, int64_t here) {
+  const bool whole_and_part =
+      movement == Movement::kReduceScatter || movement == Movement::kAllGather;
+  return number(here) * (bytes + (whole_and_part ? bytes / number(ranks) : bytes));
+}
+
 }  // namespace verlcpp::bench

@@ -14,6 +14,8 @@ namespace verlcpp::bench {
 /// device copy 4.3 TB/s (read and written bytes together).
 constexpr double kMatmulFlopsPerSecond = 790e12;
 constexpr double kBytesPerSecond = 4.3e12;
+/// NVLink's line rate between two GPUs of an H200 host, in each direction.
+constexpr double kLinkBytesPerSecond = 450e9;
 
 /// 2 M N K.
 double matmul_flops(int64_t m, int64_t n, int64_t k);
@@ -36,5 +38,17 @@ double step_flops(const model::ModelConfig& config, std::span<const int64_t> len
 /// sequence, 2 K H L numbers each.
 double decode_bytes(const model::ModelConfig& config, int64_t batch, double positions,
                     int64_t element_size);
+
+// What moves between ranks. Messages count as NCCL-tests counts them: an all-reduce's tensor, a
+// reduce-scatter's input, an all-gather's output, what one rank sends in an exchange.
+enum class Movement { kAllReduce, kReduceScatter, kAllGather, kExchange };
+
+/// Bytes that each of `members` has to send, and to receive, for a message of `bytes`: what
+/// NCCL-tests' bus bandwidth counts. Of all_reduce 2 (n - 1) / n of them, of reduce_scatter and
+/// all_gather (n - 1) / n, of an exchange around a ring all.
+double bus_bytes(Movement movement, double bytes, int64_t members);
+/// Bytes that `here` ranks of `ranks` in all read and write at least: each input once, each output
+/// once. What an exchange sends is read by the receiver.
+double rank_memory_bytes(Movement movement, double bytes, int64_t ranks, int64_t here);
 
 }  // namespace verlcpp::bench
