@@ -180,8 +180,10 @@ struct CudnnAttention::State {
   cudnnHandle_t handle = nullptr;
   std::map<AttentionPlanKey, Plan> plans;
 
-  Plan& plan(const AttentionPlanKey& key) {
-    if (const auto found = plans.find(key); found != plans.end()) return found->second;
+  /// The deterministic backward needs a workspace that grows with documents x length^2.
+  bool by_length(bool backward) const { return deterministic && backward; }
+
+  Plan& build(const AttentionPlanKey& key, bool prepared) {
     const auto start = std::chrono::steady_clock::now();
     Plan& plan = plans[key];
     GraphBuilder builder(plan.graph, key);
@@ -191,9 +193,27 @@ struct CudnnAttention::State {
     check_cudnn(plan.graph.get_workspace_size(plan.workspace), what);
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;
-    log::debug("plan built in " + std::to_string(static_cast<int64_t>(spent.count())) +
-               " ms: " + what + ", workspace " + std::to_string(plan.workspace) + " bytes");
+    const std::string cost = std::to_string(static_cast<int64_t>(spent.count())) + " ms: " + what +
+                             ", workspace " + std::to_string(plan.workspace) + " bytes";
+    if (prepared) {
+      log::debug("cuDNN plan built in " + cost);
+    } else {
+      log::info("cuDNN plan built, when first met, in " + cost);
+    }
     return plan;
+  }
+
+  /// False: it was there.
+  bool prepare(const AttentionPlanKey& key) {
+    if (plans.contains(key)) return false;
+    const Plan& plan = build(key, true);
+    if (plan.workspace > 0) workspace(key, plan);  // given back at once
+    return true;
+  }
+
+  Plan& plan(const AttentionPlanKey& key) {
+    const auto found = plans.find(key);
+    return found != plans.end() ? found->second : build(key, false);
   }
 
   std::shared_ptr<std::byte> workspace(const AttentionPlanKey& key, const Plan& plan) const {
@@ -239,41 +259,69 @@ CudnnAttention::~CudnnAttention() {
   if (state_->handle != nullptr) fe::detail::destroy_handle(state_->handle);
 }
 
-bool CudnnAttention::supports(DType dtype, const AttentionArgs& args, const AttentionSpans& spans) {
-  if (dtype != DType::kBFloat16 || args.head_dim % 8 != 0 || args.head_dim > 128) return false;
+bool CudnnAttention::supports(const AttentionCall& call) {
+  if (call.dtype != DType::kBFloat16 || call.head_dim % 8 != 0 || call.head_dim > 128) return false;
   bool some = false;
-  for (size_t s = 0; s < spans.q_lengths.size(); ++s) {
-    const int32_t q = spans.q_lengths[s], kv = spans.kv_lengths[s];
-    if (args.mask == AttentionMask::kBottomRight && q > kv) return false;
+  for (size_t s = 0; s < call.q_lengths.size(); ++s) {
+    const int32_t q = call.q_lengths[s], kv = call.kv_lengths[s];
+    if (call.mask == AttentionMask::kBottomRight && q > kv) return false;
     some |= q > 0 && kv > 0;
   }
   return some;
 }
 
+int64_t CudnnAttention::prepare(const AttentionCall& call) {
+  int64_t built = 0;
+  for (const DocumentGroup& group :
+       document_groups(call.q_lengths, call.kv_lengths, state_->by_length(call.backward))) {
+    built += state_->prepare(plan_key(call, group)) ? 1 : 0;
+  }
+  return built;
+}
+
+int64_t CudnnAttention::plans() const { return static_cast<int64_t>(state_->plans.size()); }
+
 void CudnnAttention::forward(const AttentionArgs& args, const AttentionSpans& spans, void* o,
                              float* lse) {
-  for (const RaggedGroup& group :
-       ragged_groups(state_->stream, *state_->pool, args, spans, false)) {
-    Pointers pointers = pointers_of(args, group.arrays);
+  const AttentionCall call = call_of(DType::kBFloat16, args, spans, false);
+  for (const RaggedGroup& ragged :
+       ragged_groups(state_->stream, *state_->pool, args, spans, state_->by_length(false))) {
+    Pointers pointers = pointers_of(args, ragged.arrays);
     pointers[kO] = o;
     pointers[kLse] = lse;
-    state_->execute(plan_key(args, group, false), pointers);
+    state_->execute(plan_key(call, ragged.group), pointers);
   }
 }
 
 void CudnnAttention::backward(const AttentionArgs& args, const AttentionSpans& spans, const void* o,
                               const float* lse, const void* d_o, void* d_q, void* d_k, void* d_v) {
-  for (const RaggedGroup& group :
-       ragged_groups(state_->stream, *state_->pool, args, spans, state_->deterministic)) {
-    Pointers pointers = pointers_of(args, group.arrays);
+  const AttentionCall call = call_of(DType::kBFloat16, args, spans, true);
+  for (const RaggedGroup& ragged :
+       ragged_groups(state_->stream, *state_->pool, args, spans, state_->by_length(true))) {
+    Pointers pointers = pointers_of(args, ragged.arrays);
     pointers[kO] = const_cast<void*>(o);
     pointers[kLse] = const_cast<float*>(lse);
     pointers[kDo] = const_cast<void*>(d_o);
     pointers[kDq] = d_q;
     pointers[kDk] = d_k;
     pointers[kDv] = d_v;
-    state_->execute(plan_key(args, group, true), pointers);
+    state_->execute(plan_key(call, ragged.group), pointers);
   }
+}
+
+AttentionCall call_of(DType dtype, const AttentionArgs& args, const AttentionSpans& spans,
+                      bool backward) {
+  return {.mask = args.mask,
+          .scale = args.scale,
+          .dtype = dtype,
+          .q_rows = args.q_rows,
+          .kv_rows = args.kv_rows,
+          .heads = args.heads,
+          .kv_heads = args.kv_heads,
+          .head_dim = args.head_dim,
+          .q_lengths = spans.q_lengths,
+          .kv_lengths = spans.kv_lengths,
+          .backward = backward};
 }
 
 }  // namespace verlcpp::cuda

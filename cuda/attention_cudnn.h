@@ -11,7 +11,8 @@
 namespace verlcpp::cuda {
 
 /// Packed attention of bfloat16 by cuDNN (9.14 or newer, opened at run time) on one stream. Plans
-/// are built when a call first needs one (about 0.05 s) and kept, one for each bucket of shapes.
+/// are kept, one for each bucket of shapes; one takes the host about 0.05 s to build, in `prepare`
+/// or else when a call first needs it, which is logged.
 class CudnnAttention {
  public:
   /// `deterministic`: gradients repeat bit for bit, with a workspace that grows with documents x
@@ -21,7 +22,13 @@ class CudnnAttention {
 
   /// Whether these kernels compute this call: bfloat16, head dims that are multiples of 8 up to
   /// 128, every q row of a document sees something, some document is not empty.
-  static bool supports(DType dtype, const AttentionArgs& args, const AttentionSpans& spans);
+  static bool supports(const AttentionCall& call);
+
+  /// Builds the plans that a supported call will look up, and tries whether there is room for their
+  /// workspaces. Returns how many were not there yet.
+  int64_t prepare(const AttentionCall& call);
+  /// All that were built so far.
+  int64_t plans() const;
 
   /// o (bfloat16) and lse of the rows in documents that are not empty; the others stay.
   void forward(const AttentionArgs& args, const AttentionSpans& spans, void* o, float* lse);
@@ -33,5 +40,9 @@ class CudnnAttention {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The call as `supports` and `prepare` take it.
+AttentionCall call_of(DType dtype, const AttentionArgs& args, const AttentionSpans& spans,
+                      bool backward);
 
 }  // namespace verlcpp::cuda

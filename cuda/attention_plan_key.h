@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cuda/kernels.h"
-#include "cuda/ragged_spans.h"
+#include "cuda/document_groups.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
@@ -21,9 +20,9 @@ struct AttentionPlanKey {
   auto operator<=>(const AttentionPlanKey&) const = default;
 };
 
-AttentionPlanKey plan_key(const AttentionArgs& args, const RaggedGroup& group, bool backward);
+AttentionPlanKey plan_key(const AttentionCall& call, const DocumentGroup& group);
 
-/// "attention backward, causal, 14/2 heads of 64, ...".
+/// "attention backward, causal, 14/2 heads of 64, ...": all but the scale.
 std::string to_text(const AttentionPlanKey& key);
 
 }  // namespace verlcpp::cuda

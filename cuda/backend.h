@@ -35,6 +35,8 @@ class CudaBackend final : public Backend {
     std::function<void()> look, end;
   };
   void set_wait_hook(WaitHook hook) { wait_hook_ = std::move(hook); }
+  /// cuDNN's plans of attention built so far.
+  int64_t attention_plans() const { return cudnn_ ? cudnn_->plans() : 0; }
 
   Tensor allocate(DType dtype, Shape shape, MemoryTag tag) override;
   void fill_zero(const Tensor& x) override;
@@ -77,6 +79,7 @@ class CudaBackend final : public Backend {
   void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
                 const Tensor& v_TKH) override;
 
+  int64_t prepare_attention(const AttentionCall& call) override;
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                        const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
                        const Tensor& o_TNH, const Tensor& lse_TN) override;

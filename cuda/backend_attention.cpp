@@ -138,13 +138,19 @@ void CudaBackend::cudnn_backward(const AttentionArgs& args, const AttentionSpans
   store(d_v, v);
 }
 
+int64_t CudaBackend::prepare_attention(const AttentionCall& call) {
+  return CudnnAttention::supports(call) ? cudnn().prepare(call) : 0;
+}
+
 void CudaBackend::attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                                   const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& o, const Tensor& lse) {
   const AttentionArgs args = attention_args(mask, spans, scale, q, k, v);
   expects(o.shape() == q.shape(), "attention: o has q's shape");
   expect_tensor(lse, "lse", DType::kFloat32, {q.dim(0), q.dim(1)});
-  if (CudnnAttention::supports(q.dtype(), args, spans)) return cudnn_forward(args, spans, o, lse);
+  if (CudnnAttention::supports(call_of(q.dtype(), args, spans, false))) {
+    return cudnn_forward(args, spans, o, lse);
+  }
   cuda::attention_block(stream_, q.dtype(), args, o.data(), o.dtype(), lse.as<float>());
 }
 
@@ -173,7 +179,7 @@ void CudaBackend::attention_block_backward(AttentionMask mask, const AttentionSp
   expect_tensor(d_q, "d_q", dtype, {q.dim(0), q.dim(1), q.dim(2)});
   expect_tensor(d_k, "d_k", dtype, {k.dim(0), k.dim(1), k.dim(2)});
   expect_like(d_v, "d_v", d_k);
-  if (CudnnAttention::supports(q.dtype(), args, spans)) {
+  if (CudnnAttention::supports(call_of(q.dtype(), args, spans, true))) {
     return cudnn_backward(args, spans, o, lse, d_o, d_q, d_k, d_v, accumulate);
   }
   if (!accumulate) {

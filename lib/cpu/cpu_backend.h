@@ -61,6 +61,7 @@ class CpuBackend : public Backend {
   void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
                 const Tensor& v_TKH) override;
 
+  int64_t prepare_attention(const AttentionCall& call) override;
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                        const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
                        const Tensor& o_TNH, const Tensor& lse_TN) override;

@@ -95,6 +95,8 @@ void CpuBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, c
   cpu::join_columns(rows, joined, q_bytes + kv_bytes, kv_bytes, qkv.data(), v.data());
 }
 
+int64_t CpuBackend::prepare_attention(const AttentionCall&) { return 0; }
+
 void CpuBackend::attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                                  const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
                                  const Tensor& lse) {

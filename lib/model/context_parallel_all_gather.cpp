@@ -51,8 +51,6 @@ std::vector<int32_t> rows_of(const HostSpans& spans) {
   return rows;
 }
 
-bool has_work(const AttentionSpans& spans) { return spans.max_q_length > 0; }
-
 Shape scaled_rows(const Tensor& x, int64_t factor) {
   Shape shape = x.shape();
   shape[0] *= factor;
@@ -61,18 +59,28 @@ Shape scaled_rows(const Tensor& x, int64_t factor) {
 
 }  // namespace
 
-GatherPlan ContextParallelAttention::gather_plan(const data::PackedBatch& batch,
+std::vector<HostBlock> gather_blocks(const data::PackedBatch& batch) {
+  std::vector<HostBlock> blocks;
+  for (const bool second : {false, true}) {
+    blocks.push_back({.mask = AttentionMask::kBottomRight,
+                      .spans = chunk_spans(batch, second),
+                      .kv_rows = batch.cp * batch.rows()});
+  }
+  return blocks;
+}
+
+GatherPlan ContextParallelAttention::gather_plan(std::span<const HostBlock> blocks,
+                                                 const data::PackedBatch& batch,
                                                  const parallel::CpGroup& group) const {
-  const HostSpans second = chunk_spans(batch, true);
   const auto up = [&](const std::vector<int32_t>& values) {
     return upload<int32_t>(backend_, values, {static_cast<int64_t>(values.size())},
                            MemoryTag::kWorkspace);
   };
   return {.group = group,
           .order_G = up(document_order(batch)),
-          .first = upload_spans(backend_, chunk_spans(batch, false)),
-          .second = upload_spans(backend_, second),
-          .second_rows_R = up(rows_of(second))};
+          .first = upload_block(backend_, blocks[0]),
+          .second = upload_block(backend_, blocks[1]),
+          .second_rows_R = up(rows_of(blocks[1].spans))};
 }
 
 ContextParallelAttention::Gathered ContextParallelAttention::gather_kv(const GatherPlan& plan,
@@ -109,15 +117,16 @@ void ContextParallelAttention::gather_forward(const GatherPlan& plan, double sca
                                               const Tensor& v_TKH, const Tensor& o_TNH,
                                               const Tensor& lse_TN) const {
   const Gathered kv = gather_kv(plan, k_TKH, v_TKH);
-  backend_.attention_block(AttentionMask::kBottomRight, plan.first, scale, q_TNH, kv.k_GKH,
-                           kv.v_GKH, o_TNH, lse_TN);
-  if (!has_work(plan.second)) return;
+  const AttentionBlock &first = plan.first, &second = plan.second;
+  backend_.attention_block(first.mask, first.spans, scale, q_TNH, kv.k_GKH, kv.v_GKH, o_TNH,
+                           lse_TN);
+  if (!second.computed) return;
   const auto like = [&](const Tensor& x) {
     return backend_.allocate(x.dtype(), x.shape(), MemoryTag::kWorkspace);
   };
   const Tensor o_part = like(o_TNH), lse_part = like(lse_TN);
-  backend_.attention_block(AttentionMask::kBottomRight, plan.second, scale, q_TNH, kv.k_GKH,
-                           kv.v_GKH, o_part, lse_part);
+  backend_.attention_block(second.mask, second.spans, scale, q_TNH, kv.k_GKH, kv.v_GKH, o_part,
+                           lse_part);
   // Each call writes all rows, zeros where it has none; the second chunks' rows are the second's.
   for (const auto& [to, from] : {std::pair{o_TNH, o_part}, {lse_TN, lse_part}}) {
     Shape shape = to.shape();
@@ -177,10 +186,10 @@ void ContextParallelAttention::gather_backward(const GatherPlan& plan, double sc
   const Gathered d_kv{gradient(), gradient()};
   const Tensor d_q = accumulator(backend_, d_q_TNH);
   bool accumulate = false;
-  for (const AttentionSpans& spans : {plan.first, plan.second}) {
-    if (accumulate && !has_work(spans)) continue;
-    backend_.attention_block_backward(AttentionMask::kBottomRight, spans, scale, q_TNH, kv.k_GKH,
-                                      kv.v_GKH, o_TNH, lse_TN, d_o_TNH, d_q, d_kv.k_GKH, d_kv.v_GKH,
+  for (const AttentionBlock* block : {&plan.first, &plan.second}) {
+    if (!block->computed) continue;
+    backend_.attention_block_backward(block->mask, block->spans, scale, q_TNH, kv.k_GKH, kv.v_GKH,
+                                      o_TNH, lse_TN, d_o_TNH, d_q, d_kv.k_GKH, d_kv.v_GKH,
                                       accumulate);
     accumulate = true;
   }

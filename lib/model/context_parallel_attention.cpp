@@ -3,17 +3,35 @@
 #include "base/error.h"
 
 namespace verlcpp::model {
+namespace {
+
+bool gathers(const parallel::CpGroup& group, CpCommType type) {
+  return type == CpCommType::kAllGather && group.size() > 1;
+}
+
+}  // namespace
+
+std::vector<HostBlock> attention_blocks(const data::PackedBatch& batch,
+                                        const parallel::CpGroup& group, CpCommType type) {
+  expects(group.size() == batch.cp && group.index == batch.cp_index,
+          "the batch was packed for another CP group");
+  std::vector<HostBlock> blocks = gathers(group, type) ? gather_blocks(batch) : ring_blocks(batch);
+  const bool some = batch.rows() > 0;  // else there is no attention at all
+  for (HostBlock& block : blocks) {
+    block.computed = some && (&block == &blocks.front() || block.spans.has_rows());
+  }
+  return blocks;
+}
 
 AttentionPlan ContextParallelAttention::plan(const data::PackedBatch& batch,
                                              const parallel::CpGroup& group,
                                              CpCommType type) const {
-  expects(group.size() == batch.cp && group.index == batch.cp_index,
-          "the batch was packed for another CP group");
+  const std::vector<HostBlock> blocks = attention_blocks(batch, group, type);
   AttentionPlan plan{.rows = batch.rows(), .steps = {}, .gather = {}};
-  if (type == CpCommType::kAllGather && group.size() > 1) {
-    plan.gather = gather_plan(batch, group);
+  if (gathers(group, type)) {
+    plan.gather = gather_plan(blocks, batch, group);
   } else {
-    plan.steps = ring_steps(batch, group);
+    plan.steps = ring_steps(blocks, group);
   }
   return plan;
 }

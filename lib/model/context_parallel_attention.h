@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "data/packed_batch.h"
@@ -19,8 +20,7 @@ enum class CpCommType { kP2p, kAllGather };
 /// At step i rank r sends its K and V to rank r + i and receives those of rank r - i (mod cp).
 struct RingStep {
   int send_peer = 0, receive_peer = 0;  // pool ranks
-  AttentionMask mask = AttentionMask::kCausal;
-  AttentionSpans spans;  // q rows against the received kv rows
+  AttentionBlock block;                 // q rows against the received kv rows
 };
 
 /// Where the gathered rows of K and V belong, and the blocks that this rank computes over them. G =
@@ -28,7 +28,7 @@ struct RingStep {
 struct GatherPlan {
   parallel::CpGroup group;
   Tensor order_G;                // gathered row of each row in document order, a permutation
-  AttentionSpans first, second;  // first and second chunks of all documents, bottom-right causal
+  AttentionBlock first, second;  // first and second chunks of all documents, bottom-right causal
   Tensor second_rows_R;          // local rows of the second chunks
 };
 
@@ -38,6 +38,11 @@ struct AttentionPlan {
   std::vector<RingStep> steps;       // one per member of the CP group; step 0 is local and causal
   std::optional<GatherPlan> gather;  // instead of steps, for a group of several
 };
+
+/// The blocks of a micro-batch in the order in which forward and backward come to them, on the host
+/// alone; what a plan is made of. One a ring step; or those of the first and of the second chunks.
+std::vector<HostBlock> attention_blocks(const data::PackedBatch& batch,
+                                        const parallel::CpGroup& group, CpCommType type);
 
 /// Causal attention of packed zigzag documents over a CP group, in the way of its plan; both are
 /// made of attention_block over ranges of rows (context_parallel_ring.cpp,
@@ -70,7 +75,7 @@ class ContextParallelAttention {
   /// Sends the gradients computed for step's peer home, receives those that another rank computed
   /// for our K and V.
   PeerKv return_kv(const RingStep& step, const Tensor& d_k_TKH, const Tensor& d_v_TKH) const;
-  std::vector<RingStep> ring_steps(const data::PackedBatch& batch,
+  std::vector<RingStep> ring_steps(std::span<const HostBlock> blocks,
                                    const parallel::CpGroup& group) const;
   void ring_forward(const std::vector<RingStep>& steps, double scale, const Tensor& q_TNH,
                     const Tensor& k_TKH, const Tensor& v_TKH, const Tensor& o_TNH,
@@ -84,7 +89,8 @@ class ContextParallelAttention {
   struct Gathered {
     Tensor k_GKH, v_GKH;
   };
-  GatherPlan gather_plan(const data::PackedBatch& batch, const parallel::CpGroup& group) const;
+  GatherPlan gather_plan(std::span<const HostBlock> blocks, const data::PackedBatch& batch,
+                         const parallel::CpGroup& group) const;
   Gathered gather_kv(const GatherPlan& plan, const Tensor& k_TKH, const Tensor& v_TKH) const;
   /// d_k, d_v = the sum, in member order, of what all members computed for this rank's K and V.
   void send_home(const GatherPlan& plan, const Tensor& d_k_TKH, const Tensor& d_v_TKH,

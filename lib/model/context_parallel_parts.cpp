@@ -25,9 +25,15 @@ void HostSpans::append(int32_t q_first, int32_t q_rows, int32_t kv_first, int32_
   kv_length.push_back(empty ? 0 : kv_rows);
 }
 
-AttentionSpans upload_spans(Backend& backend, const HostSpans& host) {
-  return verlcpp::upload_spans(backend, host.q_offset, host.q_length, host.kv_offset,
-                               host.kv_length);
+bool HostSpans::has_rows() const {
+  return std::any_of(q_length.begin(), q_length.end(), [](int32_t length) { return length > 0; });
+}
+
+AttentionBlock upload_block(Backend& backend, const HostBlock& host) {
+  const HostSpans& spans = host.spans;
+  return {host.mask,
+          upload_spans(backend, spans.q_offset, spans.q_length, spans.kv_offset, spans.kv_length),
+          host.computed};
 }
 
 Tensor accumulator(Backend& backend, const Tensor& x) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/packed_batch.h"
 #include "tensor/backend.h"
 
 // What both kinds of context-parallel attention are made of. Zigzag layout: with half = padded
@@ -26,8 +27,29 @@ struct HostSpans {
   std::vector<int32_t> q_offset, q_length, kv_offset, kv_length;
   /// A document where one side is empty has nothing to compute: both lengths become zero.
   void append(int32_t q_first, int32_t q_rows, int32_t kv_first, int32_t kv_rows);
+  bool has_rows() const;
 };
-AttentionSpans upload_spans(Backend& backend, const HostSpans& host);
+
+/// One block of attention of a micro-batch: local q rows against `kv_rows` rows of K and V, local,
+/// received or gathered. The first block of a micro-batch is always computed, for it writes every
+/// row; the others where some document has rows in it.
+struct HostBlock {
+  AttentionMask mask = AttentionMask::kCausal;
+  HostSpans spans;
+  int64_t kv_rows = 0;
+  bool computed = true;
+};
+/// The same on the device.
+struct AttentionBlock {
+  AttentionMask mask = AttentionMask::kCausal;
+  AttentionSpans spans;
+  bool computed = true;
+};
+/// The blocks of either way over a CP group, in order (context_parallel_ring.cpp,
+/// context_parallel_all_gather.cpp).
+std::vector<HostBlock> ring_blocks(const data::PackedBatch& batch);
+std::vector<HostBlock> gather_blocks(const data::PackedBatch& batch);
+AttentionBlock upload_block(Backend& backend, const HostBlock& host);
 
 /// `x` itself when it can hold partial sums, else a wider tensor of its shape.
 Tensor accumulator(Backend& backend, const Tensor& x);

@@ -32,21 +32,31 @@ HostSpans step_spans(const data::PackedBatch& batch, int64_t source) {
   return spans;
 }
 
-bool has_work(const RingStep& step) { return step.spans.max_q_length > 0; }
+/// The member whose K and V meet the q rows of `mine` at step i.
+int64_t source_at(int64_t step, int64_t mine, int64_t cp) { return (mine - step + cp) % cp; }
 
 }  // namespace
 
-std::vector<RingStep> ContextParallelAttention::ring_steps(const data::PackedBatch& batch,
+std::vector<HostBlock> ring_blocks(const data::PackedBatch& batch) {
+  std::vector<HostBlock> blocks;
+  for (int64_t i = 0; i < batch.cp; ++i) {
+    blocks.push_back({.mask = i == 0 ? AttentionMask::kCausal : AttentionMask::kNone,
+                      .spans = step_spans(batch, source_at(i, batch.cp_index, batch.cp)),
+                      .kv_rows = batch.rows()});
+  }
+  return blocks;
+}
+
+std::vector<RingStep> ContextParallelAttention::ring_steps(std::span<const HostBlock> blocks,
                                                            const parallel::CpGroup& group) const {
   const int cp = group.size();
   std::vector<RingStep> steps;
   for (int i = 0; i < cp; ++i) {
     const int target = (group.index + i) % cp;
-    const int source = (group.index - i + cp) % cp;
+    const auto source = static_cast<size_t>(source_at(i, group.index, cp));
     steps.push_back({.send_peer = group.ranks[static_cast<size_t>(target)],
-                     .receive_peer = group.ranks[static_cast<size_t>(source)],
-                     .mask = i == 0 ? AttentionMask::kCausal : AttentionMask::kNone,
-                     .spans = upload_spans(backend_, step_spans(batch, source))});
+                     .receive_peer = group.ranks[source],
+                     .block = upload_block(backend_, blocks[static_cast<size_t>(i)])});
   }
   return steps;
 }
@@ -70,7 +80,7 @@ ContextParallelAttention::PeerKv ContextParallelAttention::return_kv(const RingS
                                                                      const Tensor& d_k_TKH,
                                                                      const Tensor& d_v_TKH) const {
   const RingStep reversed{
-      .send_peer = step.receive_peer, .receive_peer = step.send_peer, .spans = {}};
+      .send_peer = step.receive_peer, .receive_peer = step.send_peer, .block = {}};
   return trade_kv(reversed, d_k_TKH, d_v_TKH);
 }
 
@@ -81,7 +91,8 @@ void ContextParallelAttention::ring_forward(const std::vector<RingStep>& steps, 
   const size_t cp = steps.size();
   const Tensor o = cp == 1 ? o_TNH : accumulator(backend_, o_TNH);
   PeerKv next = cp > 1 ? trade_kv(steps[1], k_TKH, v_TKH) : PeerKv{};
-  backend_.attention_block(steps[0].mask, steps[0].spans, scale, q_TNH, k_TKH, v_TKH, o, lse_TN);
+  const AttentionBlock& local = steps[0].block;
+  backend_.attention_block(local.mask, local.spans, scale, q_TNH, k_TKH, v_TKH, o, lse_TN);
   if (cp == 1) return;
 
   const Tensor o_part = backend_.allocate(o.dtype(), o.shape(), MemoryTag::kWorkspace);
@@ -91,9 +102,9 @@ void ContextParallelAttention::ring_forward(const std::vector<RingStep>& steps, 
     peer.work.wait();
     // The next rows travel while this block is computed.
     if (i + 1 < cp) next = trade_kv(steps[i + 1], k_TKH, v_TKH);
-    const RingStep& step = steps[i];
-    if (!has_work(step)) continue;
-    backend_.attention_block(step.mask, step.spans, scale, q_TNH, peer.k_TKH, peer.v_TKH, o_part,
+    const AttentionBlock& block = steps[i].block;
+    if (!block.computed) continue;
+    backend_.attention_block(block.mask, block.spans, scale, q_TNH, peer.k_TKH, peer.v_TKH, o_part,
                              lse_part);
     backend_.attention_merge(o, lse_TN, o_part, lse_part);
   }
@@ -107,7 +118,7 @@ void ContextParallelAttention::ring_backward(const std::vector<RingStep>& steps,
                                              const Tensor& d_q_TNH, const Tensor& d_k_TKH,
                                              const Tensor& d_v_TKH) const {
   const size_t cp = steps.size();
-  const RingStep& local = steps[0];
+  const AttentionBlock& local = steps[0].block;
   if (cp == 1) {
     backend_.attention_block_backward(local.mask, local.spans, scale, q_TNH, k_TKH, v_TKH, o_TNH,
                                       lse_TN, d_o_TNH, d_q_TNH, d_k_TKH, d_v_TKH, false);
@@ -135,17 +146,18 @@ void ContextParallelAttention::ring_backward(const std::vector<RingStep>& steps,
     PeerKv peer = std::exchange(next, {});
     peer.work.wait();
     if (i + 1 < cp) next = trade_kv(steps[i + 1], k_TKH, v_TKH);
-    const RingStep& step = steps[i];
+    const AttentionBlock& block = steps[i].block;
     const Tensor d_k_part = backend_.allocate(d_k.dtype(), d_k.shape(), MemoryTag::kComm);
     const Tensor d_v_part = backend_.allocate(d_v.dtype(), d_v.shape(), MemoryTag::kComm);
     backend_.fill_zero(d_k_part);
     backend_.fill_zero(d_v_part);
-    if (has_work(step)) {
-      backend_.attention_block_backward(step.mask, step.spans, scale, q_TNH, peer.k_TKH, peer.v_TKH,
-                                        o_TNH, lse_TN, d_o_TNH, d_q, d_k_part, d_v_part, true);
+    if (block.computed) {
+      backend_.attention_block_backward(block.mask, block.spans, scale, q_TNH, peer.k_TKH,
+                                        peer.v_TKH, o_TNH, lse_TN, d_o_TNH, d_q, d_k_part, d_v_part,
+                                        true);
     }
     if (i > 1) add_returned();
-    returning = return_kv(step, d_k_part, d_v_part);
+    returning = return_kv(steps[i], d_k_part, d_v_part);
   }
   add_returned();
   store(backend_, d_q_TNH, d_q);

@@ -67,6 +67,26 @@ DeviceBatch Transformer::upload(const data::PackedBatch& batch, const parallel::
                                  {static_cast<int64_t>(head_rows.size())}, MemoryTag::kWorkspace)};
 }
 
+int64_t Transformer::prepare_attention(const data::PackedBatch& batch,
+                                       const parallel::CpGroup& group, bool backward) const {
+  int64_t built = 0;
+  for (const HostBlock& block : attention_blocks(batch, group, cp_comm_type_)) {
+    if (!block.computed) continue;
+    built += backend_.prepare_attention({.mask = block.mask,
+                                         .scale = attention_scale_,
+                                         .dtype = dtype_,
+                                         .q_rows = batch.rows(),
+                                         .kv_rows = block.kv_rows,
+                                         .heads = shard_.heads,
+                                         .kv_heads = shard_.kv_heads,
+                                         .head_dim = config_.head_dim,
+                                         .q_lengths = block.spans.q_length,
+                                         .kv_lengths = block.spans.kv_length,
+                                         .backward = backward});
+  }
+  return built;
+}
+
 Tensor Transformer::empty(Shape shape, MemoryTag tag) const {
   return backend_.allocate(dtype_, std::move(shape), tag);
 }

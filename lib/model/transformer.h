@@ -100,6 +100,11 @@ class Transformer {
   DeviceBatch upload(const data::PackedBatch& batch, const parallel::CpGroup& group,
                      std::span<const int32_t> head_rows, std::span<const double> temperature) const;
 
+  /// Makes attention ready, on the host alone, for forward or for backward of what `upload` would
+  /// be given. Returns what Backend::prepare_attention counts.
+  int64_t prepare_attention(const data::PackedBatch& batch, const parallel::CpGroup& group,
+                            bool backward) const;
+
   /// Log-prob and entropy of the head rows. `saved` may be null (inference). A batch without rows
   /// is fine: the CP group still takes part in no traffic for it.
   TokenOutputs forward(const ParameterBuffer& weights, const DeviceBatch& batch,

@@ -37,6 +37,16 @@ struct AttentionSpans {
   mutable std::shared_ptr<void> backend_state;
 };
 
+/// One call of attention_block, or of its backward, as the host knows it before there are tensors.
+struct AttentionCall {
+  AttentionMask mask = AttentionMask::kCausal;
+  double scale = 1;
+  DType dtype = DType::kFloat32;  // of q, k and v
+  int64_t q_rows = 0, kv_rows = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::span<const int32_t> q_lengths, kv_lengths;  // as in AttentionSpans; not owned
+  bool backward = false;
+};
+
 struct AdamWOptions {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;         // 1-based, for the bias correction
@@ -141,6 +151,9 @@ class Backend {
                         const Tensor& v_TKH) = 0;
 
   // --- attention --------------------------------------------------------------------------------
+  /// Makes ready, on the host alone, what such a call takes long to make when it comes. Returns how
+  /// many plans of a library that built: 0 where nothing needs any, or all are there.
+  virtual int64_t prepare_attention(const AttentionCall& call) = 0;
   /// Scaled dot-product attention of q rows over kv rows, query head n using kv head n / (N/K).
   /// lse_TN is the natural-log sum of exp of scaled scores. Rows without a visible kv row (also
   /// rows in no span) get o = 0, lse = -inf.

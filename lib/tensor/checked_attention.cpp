@@ -31,6 +31,10 @@ AttentionSpans twin_of(const AttentionSpans& spans,
 
 // --- attention
 
+int64_t CheckedBackend::prepare_attention(const AttentionCall& call) {
+  return subject_->prepare_attention(call);
+}
+
 void CheckedBackend::attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                                      const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& o, const Tensor& lse) {

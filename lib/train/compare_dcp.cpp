@@ -88,18 +88,6 @@ struct StepRecord {
   std::vector<double> losses, grad_norms;
 };
 
-std::string pass_name(Pass pass) {
-  switch (pass) {
-    case Pass::kActorUpdate:
-      return "update_actor";
-    case Pass::kOldLogProb:
-      return "old_log_prob";
-    case Pass::kRefLogProb:
-      return "ref";
-  }
-  return "";
-}
-
 class Comparer {
  public:
   Comparer(const Engine& engine, BusyMeter& meter, std::span<const CompareArm> arms,

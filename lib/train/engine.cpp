@@ -37,6 +37,18 @@ model::Transformer make_transformer(Backend& backend, const model::ModelConfig& 
   return {backend, model, dtype, &comm.tp, options, &comm.status};
 }
 
+std::string pass_name(Pass pass) {
+  switch (pass) {
+    case Pass::kActorUpdate:
+      return "update_actor";
+    case Pass::kOldLogProb:
+      return "old_log_prob";
+    case Pass::kRefLogProb:
+      return "ref";
+  }
+  return "";
+}
+
 BatchingRule batching_rule(const TrainConfig& config, Pass pass) {
   const ActorConfig& actor = config.actor_rollout_ref.actor;
   const RefConfig& ref = config.actor_rollout_ref.ref;
@@ -103,11 +115,10 @@ std::vector<int64_t> lengths_of(std::span<const data::Trajectory> batch) {
   return lengths;
 }
 
-RankMicroBatch prepare(const Engine& engine, const schedule::MicroBatch& micro_batch,
-                       std::span<const data::Trajectory> batch,
-                       std::span<const std::vector<int32_t>> tokens) {
+HostMicroBatch pack(const Engine& engine, const schedule::MicroBatch& micro_batch,
+                    std::span<const std::vector<int32_t>> tokens) {
   const int me = engine.pool_rank();
-  RankMicroBatch out;
+  HostMicroBatch out;
   for (const schedule::PlanGroup& group : micro_batch.groups) {
     const auto place = std::find(group.ranks.begin(), group.ranks.end(), me);
     if (place == group.ranks.end()) continue;
@@ -115,7 +126,15 @@ RankMicroBatch prepare(const Engine& engine, const schedule::MicroBatch& micro_b
     out.packed = data::pack(group, me, engine.topology.sizes().tp, tokens);
   }
   expects(out.group.size() > 0, "the plan leaves this rank without a group");
+  return out;
+}
 
+RankMicroBatch prepare(const Engine& engine, const schedule::MicroBatch& micro_batch,
+                       std::span<const data::Trajectory> batch,
+                       std::span<const std::vector<int32_t>> tokens) {
+  HostMicroBatch host = pack(engine, micro_batch, tokens);
+  RankMicroBatch out{
+      .packed = std::move(host.packed), .group = std::move(host.group), .head = {}, .device = {}};
   std::vector<int32_t> rows;
   std::vector<double> temperature(static_cast<size_t>(out.packed.rows()), 1.0);
   for (int32_t row = 0; row < out.packed.rows(); ++row) {

@@ -50,6 +50,8 @@ struct BatchingRule {
   int64_t max_token_len_per_gpu = 0;
 };
 enum class Pass { kActorUpdate, kOldLogProb, kRefLogProb };
+/// verl's timer name: "update_actor", "old_log_prob", "ref".
+std::string pass_name(Pass pass);
 BatchingRule batching_rule(const TrainConfig& config, Pass pass);
 Planner make_planner(const BatchingRule& rule);
 
@@ -63,6 +65,14 @@ struct HeadRow {
   int sample = 0;     // index into the batch
   int64_t token = 0;  // index into its response
 };
+
+/// This rank's part of one micro-batch on the host. `tokens` is indexed by the plan's sample ids.
+struct HostMicroBatch {
+  data::PackedBatch packed;
+  parallel::CpGroup group;
+};
+HostMicroBatch pack(const Engine& engine, const schedule::MicroBatch& micro_batch,
+                    std::span<const std::vector<int32_t>> tokens);
 
 /// This rank's part of one micro-batch.
 struct RankMicroBatch {

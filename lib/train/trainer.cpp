@@ -13,6 +13,7 @@
 #include "train/digest.h"
 #include "train/initial_weights.h"
 #include "train/resume.h"
+#include "train/warm_up.h"
 
 namespace verlcpp::train {
 
@@ -160,6 +161,8 @@ std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) 
   timer.time("gen", [&] { batch = rollout_batch(engine_, weights_, config_, inputs_, step); });
   if (batch && !engine_.comm.world_stop.here()) {
     timer.time("reward", [&] { score_batch(config_, inputs_, step, *batch); });
+    if (!warm_) warm_up_attention(engine_, config_, *batch, step, report_ != nullptr);
+    warm_ = true;
     experience = make_experience(engine_, weights_, reference_.get(), config_, std::move(*batch),
                                  kl_, timer);
   }

@@ -70,6 +70,7 @@ class Trainer {
   Optimizer optimizer_;
   LrSchedule lr_;
   algo::KlController kl_;
+  bool warm_ = false;                     // warm_up_attention has run
   int64_t done_steps_ = 0;                // finished steps; the next one is done_steps_ (0-based)
   int64_t saved_steps_ = 0;               // of them, on the disk
   std::optional<int64_t> previous_;       // the run's last checkpoint in checkpoints_

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "base/error.h"
 #include "cpu/attention_cases.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/op_cases.h"
+#include "cuda/backend.h"
 #include "cuda/runtime.h"
 #include "support/catch.h"
 
@@ -190,6 +192,26 @@ AttentionCase long_case() {
   return make_case("long", AttentionMask::kCausal, {14, 2, 64}, lengths, lengths, 0);
 }
 
+/// Backend::prepare_attention for the case's forward or backward.
+int64_t prepare(Backend& gpu, const AttentionCase& a, bool backward,
+                DType dtype = DType::kBFloat16) {
+  return gpu.prepare_attention({.mask = a.mask,
+                                .scale = scale_of(a),
+                                .dtype = dtype,
+                                .q_rows = a.q_rows,
+                                .kv_rows = a.kv_rows,
+                                .heads = a.heads,
+                                .kv_heads = a.kv_heads,
+                                .head_dim = a.head_dim,
+                                .q_lengths = a.q_length,
+                                .kv_lengths = a.kv_length,
+                                .backward = backward});
+}
+
+int64_t plans_of(const Backend& gpu) {
+  return dynamic_cast<const cuda::CudaBackend&>(gpu).attention_plans();
+}
+
 bool same_bits(const Values& a, const Values& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
@@ -212,6 +234,35 @@ TEST_CASE("deterministic bfloat16 attention is the CPU's, launched by length") {
     check_against_cpu(*gpu, a, false, DType::kBFloat16);
     check_against_cpu(*gpu, a, true, DType::kFloat32);
   }
+}
+
+TEST_CASE("a prepared call of attention builds no plan") {
+  for (const bool deterministic : {false, true}) {
+    const auto gpu = cuda::make_backend(0, {.deterministic = deterministic});
+    for (const Heads& heads : {kHeads[0], kHeads[1]}) {
+      for (const AttentionCase& a : cases(heads)) {
+        INFO(a.name << (deterministic ? ", deterministic" : ""));
+        const int64_t before = plans_of(*gpu);
+        const int64_t built = prepare(*gpu, a, false) + prepare(*gpu, a, true);
+        const int64_t ready = plans_of(*gpu);
+        CHECK(ready - before == built);
+        attend({*gpu, DType::kBFloat16}, a, Inputs(a), false, DType::kBFloat16);
+        attend({*gpu, DType::kBFloat16}, a, Inputs(a), true, DType::kFloat32);
+        CHECK(plans_of(*gpu) == ready);
+        CHECK(prepare(*gpu, a, false) + prepare(*gpu, a, true) == 0);
+      }
+    }
+    CHECK(plans_of(*gpu) > 0);
+  }
+}
+
+TEST_CASE("attention that cuDNN does not compute needs no plan") {
+  const auto gpu = cuda::make_backend(0);
+  AttentionCase a = cases(kHeads[0])[0];
+  CHECK(prepare(*gpu, a, true, DType::kFloat32) == 0);
+  a.head_dim = 20;
+  CHECK(prepare(*gpu, a, false) == 0);
+  CHECK(plans_of(*gpu) == 0);
 }
 
 TEST_CASE("spans serve models of other heads one after the other") {
@@ -243,17 +294,23 @@ TEST_CASE("deterministic attention that needs more memory than there is names it
     return x;
   };
   const Tensor x = empty(run.dtype, a.q_shape()), lse = empty(DType::kFloat32, a.lse_shape());
-  std::string message;
-  try {
+  const auto check_refused = [](const std::function<void()>& body) {
+    std::string message;
+    try {
+      body();
+    } catch (const DeviceError& error) {
+      message = error.what();
+    }
+    INFO(message);
+    CHECK(message.find("deterministic_mode") != std::string::npos);
+    CHECK(message.find("up to 16 documents of up to 32768 rows") != std::string::npos);
+  };
+  check_refused([&] { prepare(*gpu, a, true); });
+  check_refused([&] {
     gpu->attention_block_backward(a.mask, spans, scale_of(a), x, x, x, x, lse, x,
                                   empty(run.dtype, a.q_shape()), empty(run.dtype, a.q_shape()),
                                   empty(run.dtype, a.q_shape()), false);
-  } catch (const DeviceError& error) {
-    message = error.what();
-  }
-  INFO(message);
-  CHECK(message.find("deterministic_mode") != std::string::npos);
-  CHECK(message.find("up to 16 documents of up to 32768 rows") != std::string::npos);
+  });
 }
 
 TEST_CASE("the forward repeats bit for bit; deterministic, the gradients too") {

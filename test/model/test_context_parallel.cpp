@@ -40,24 +40,25 @@ TEST_CASE("the ring's spans follow the zigzag layout") {
     return attention.plan(batch, {{4, 5}, rank});
   };
   const auto spans = [&](const model::RingStep& step) {
-    return std::vector<int32_t>{
-        ints(backend, step.spans.q_offset_S)[0], ints(backend, step.spans.q_length_S)[0],
-        ints(backend, step.spans.kv_offset_S)[0], ints(backend, step.spans.kv_length_S)[0]};
+    return std::vector<int32_t>{ints(backend, step.block.spans.q_offset_S)[0],
+                                ints(backend, step.block.spans.q_length_S)[0],
+                                ints(backend, step.block.spans.kv_offset_S)[0],
+                                ints(backend, step.block.spans.kv_length_S)[0]};
   };
   const model::AttentionPlan low = plan(0), high = plan(1);
   REQUIRE(low.steps.size() == 2);
   REQUIRE(high.steps.size() == 2);
   CHECK(low.rows == 6);
-  CHECK(low.steps[0].mask == AttentionMask::kCausal);
+  CHECK(low.steps[0].block.mask == AttentionMask::kCausal);
   CHECK(spans(low.steps[0]) == std::vector<int32_t>{0, 4, 0, 4});
   CHECK(spans(high.steps[0]) == std::vector<int32_t>{0, 6, 0, 6});
-  CHECK(low.steps[1].mask == AttentionMask::kNone);
+  CHECK(low.steps[1].block.mask == AttentionMask::kNone);
   CHECK(low.steps[1].send_peer == 5);
   CHECK(low.steps[1].receive_peer == 5);
   CHECK(spans(low.steps[1]) == std::vector<int32_t>{3, 1, 0, 6});
   CHECK(spans(high.steps[1]) == std::vector<int32_t>{0, 6, 0, 3});
-  CHECK(low.steps[1].spans.max_q_length == 1);
-  CHECK(low.steps[1].spans.max_kv_length == 6);
+  CHECK(low.steps[1].block.spans.max_q_length == 1);
+  CHECK(low.steps[1].block.spans.max_kv_length == 6);
 }
 
 TEST_CASE("the gathered rows' order and spans follow the zigzag layout") {
@@ -82,12 +83,12 @@ TEST_CASE("the gathered rows' order and spans follow the zigzag layout") {
       CHECK(ints(backend, spans.kv_length_S) == kv_length);
     };
     if (rank == 0) {
-      check(plan.gather->first, {0, 6}, {3, 1}, {3, 1});
-      check(plan.gather->second, {3, 7}, {1, 0}, {10, 0});
+      check(plan.gather->first.spans, {0, 6}, {3, 1}, {3, 1});
+      check(plan.gather->second.spans, {3, 7}, {1, 0}, {10, 0});
       CHECK(ints(backend, plan.gather->second_rows_R) == Ints{3});
     } else {
-      check(plan.gather->first, {0, 6}, {3, 1}, {6, 2});
-      check(plan.gather->second, {3, 7}, {3, 1}, {9, 3});
+      check(plan.gather->first.spans, {0, 6}, {3, 1}, {6, 2});
+      check(plan.gather->second.spans, {3, 7}, {3, 1}, {9, 3});
       CHECK(ints(backend, plan.gather->second_rows_R) == Ints{3, 4, 5, 7});
     }
   }

@@ -1,0 +1,69 @@
+#include "cuda/attention_plan_key.h"
+#include "cuda/document_groups.h"
+#include "support/catch.h"
+
+using namespace verlcpp;
+using namespace verlcpp::cuda;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using Lengths = std::vector<int32_t>;
+const Lengths kQ{300, 0, 5, 129, 64, 7}, kKv{300, 40, 5, 600, 0, 128};
+
+}  // namespace
+
+TEST_CASE("all documents of a call are one group, empty ones too") {
+  const auto groups = document_groups(kQ, kKv, false);
+  REQUIRE(groups.size() == 1);
+  CHECK(groups[0].documents == 6);
+  CHECK(groups[0].bucket == 8);
+  CHECK(groups[0].q_bucket == 512);
+  CHECK(groups[0].kv_bucket == 1024);
+  CHECK(groups[0].order.empty());
+}
+
+TEST_CASE("by length, documents with both sides share a group with those of their buckets") {
+  const auto groups = document_groups(kQ, kKv, true);
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].q_bucket == 128);
+  CHECK(groups[0].kv_bucket == 128);
+  CHECK(groups[0].order == Lengths{2, 5});
+  CHECK(groups[0].bucket == 2);
+  CHECK(groups[1].q_bucket == 256);
+  CHECK(groups[1].kv_bucket == 1024);
+  CHECK(groups[1].order == Lengths{3});
+  CHECK(groups[2].q_bucket == 512);
+  CHECK(groups[2].order == Lengths{0});
+  CHECK(document_groups(Lengths{0, 3}, Lengths{4, 0}, true).empty());
+}
+
+TEST_CASE("a plan serves calls of its buckets; rows count in the backward alone") {
+  AttentionCall call{.scale = 0.125,
+                     .dtype = DType::kBFloat16,
+                     .q_rows = 500,
+                     .kv_rows = 1100,
+                     .heads = 14,
+                     .kv_heads = 2,
+                     .head_dim = 64,
+                     .q_lengths = kQ,
+                     .kv_lengths = kKv};
+  const auto key = [&] {
+    return plan_key(call, document_groups(call.q_lengths, call.kv_lengths, false).front());
+  };
+  const AttentionPlanKey forward = key();
+  call.q_rows = 700;
+  CHECK(key() == forward);
+  call.backward = true;
+  const AttentionPlanKey backward = key();
+  CHECK(backward.q_rows == 1024);
+  CHECK(backward.kv_rows == 2048);
+  call.q_rows = 1000;
+  CHECK(key() == backward);
+  call.q_rows = 1100;
+  CHECK(key() != backward);
+  CHECK_THAT(to_text(backward),
+             ContainsSubstring("attention backward, causal, 14/2 heads of 64, up to 8 documents of "
+                               "up to 512 rows against 1024, of 1024 against 2048 in all"));
+  CHECK_THAT(to_text(forward), ContainsSubstring("against 1024"));
+}
