@@ -1,6 +1,7 @@
 #include "cuda/backend.h"
 
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -41,6 +42,9 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   check(cudaStreamCreateWithFlags(&comm_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  replays_ = std::make_unique<Replays>(stream_, pool_, options.graphs);
+  pending_reads_ = std::make_unique<PendingReads>(
+      stream_, [this](const std::function<cudaError_t()>& query) { wait_until(query); });
   staging_ = std::make_unique<Staging>(stream_, [this](cudaEvent_t event) {
     wait_until([event] { return cudaEventQuery(event); });
   });
@@ -57,6 +61,8 @@ CudaBackend::~CudaBackend() {
   matmul_.reset();
   host_calls_.reset();
   staging_.reset();
+  pending_reads_.reset();
+  replays_.reset();
   cudaStreamDestroy(comm_stream_);
   cudaStreamDestroy(stream_);
 }
@@ -64,7 +70,9 @@ CudaBackend::~CudaBackend() {
 // --- memory
 
 Tensor CudaBackend::allocate(DType dtype, Shape shape, MemoryTag tag) {
-  std::shared_ptr<std::byte> block = pool_->allocate(numel_of(shape) * size_of(dtype), tag);
+  const int64_t bytes = numel_of(shape) * size_of(dtype);
+  std::shared_ptr<std::byte> block =
+      replays_->inside() ? replays_->memory().allocate(bytes, tag) : pool_->allocate(bytes, tag);
   std::byte* data = block.get();
   return {dtype, std::move(shape), std::move(block), data};
 }
@@ -89,6 +97,7 @@ void CudaBackend::copy(const Tensor& dst, const Tensor& src) {
 
 void CudaBackend::write(const Tensor& dst, std::span<const std::byte> src) {
   expects(std::cmp_equal(src.size(), dst.bytes()), "write of another number of bytes");
+  expect_no_replay("write");
   if (src.empty()) return;
   staging_->write(dst.data(), src);
 }
@@ -102,7 +111,13 @@ void CudaBackend::read(std::span<std::byte> dst, const Tensor& src) {
   check(cudaStreamSynchronize(stream_), "the GPU's work");
 }
 
+PendingRead CudaBackend::read_later(const Tensor& x) {
+  expect_no_replay("read_later");
+  return pending_reads_->read(x);
+}
+
 void CudaBackend::synchronize() {
+  expect_no_replay("synchronize");
   wait_until([this] { return cudaStreamQuery(stream_); });
 }
 
@@ -121,10 +136,19 @@ void CudaBackend::wait_until(const std::function<cudaError_t()>& query) {
 
 void CudaBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                               HostCode code) {
+  expect_no_replay("run_on_host");
   host_calls_->enqueue(inputs, outputs, std::move(code));
 }
 
-void CudaBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
+void CudaBackend::replay(const std::string& key, const std::function<void()>& body) {
+  replays_->run(key, body);
+}
+
+void CudaBackend::forget_replays() { replays_->forget(); }
+
+void CudaBackend::expect_no_replay(const char* what) const {
+  expects(!replays_->inside(), std::string(what) + " in the body of a replay");
+}
 
 MemoryBytes CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
 void CudaBackend::reset_peak_bytes() { pool_->reset_peak_bytes(); }

@@ -10,6 +10,8 @@
 #include "cuda/host_calls.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
+#include "cuda/pending_reads.h"
+#include "cuda/replays.h"
 #include "cuda/runtime.h"
 #include "cuda/staging.h"
 #include "tensor/backend.h"
@@ -35,6 +37,8 @@ class CudaBackend final : public Backend {
     std::function<void()> look, end;
   };
   void set_wait_hook(WaitHook hook) { wait_hook_ = std::move(hook); }
+  /// Graphs that replay goes by now.
+  int64_t replay_graphs() const { return replays_->graphs(); }
   /// cuDNN's plans of attention built so far.
   int64_t attention_plans() const { return cudnn_ ? cudnn_->plans() : 0; }
 
@@ -44,9 +48,11 @@ class CudaBackend final : public Backend {
   void write(const Tensor& dst, std::span<const std::byte> src) override;
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
+  PendingRead read_later(const Tensor& x) override;
   void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                    HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
+  void forget_replays() override;
   MemoryBytes peak_bytes() const override;
   void reset_peak_bytes() override;
   int64_t reserved_bytes() const override;
@@ -83,6 +89,9 @@ class CudaBackend final : public Backend {
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                        const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
                        const Tensor& o_TNH, const Tensor& lse_TN) override;
+  void decode_attention(const KvPages& pages, double scale, const Tensor& q_BNH,
+                        const Tensor& k_BKH, const Tensor& v_BKH, const Tensor& cache_k_CKH,
+                        const Tensor& cache_v_CKH, const Tensor& o_BNH) override;
   void attention_merge(const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& o_part_TNH,
                        const Tensor& lse_part_TN) override;
   void attention_block_backward(AttentionMask mask, const AttentionSpans& spans, double scale,
@@ -102,6 +111,7 @@ class CudaBackend final : public Backend {
                                int64_t first) override;
   void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
               const Tensor& counters_B4, const SamplingOptions& options) override;
+  void advance_sequences(const Tensor& positions_B, const Tensor& counters_B4) override;
 
   void sum_squares(const Tensor& out_1, const Tensor& x) override;
   void adamw(const Tensor& weight, const Tensor& master, const Tensor& grad, const Tensor& exp_avg,
@@ -116,6 +126,8 @@ class CudaBackend final : public Backend {
                       const Tensor& lse_TN, const Tensor& d_o_TNH, const Tensor& d_q_TNH,
                       const Tensor& d_k_TKH, const Tensor& d_v_TKH, bool accumulate);
 
+  /// A body that is captured enqueues ops and nothing else.
+  void expect_no_replay(const char* what) const;
   /// Waits while `query` says cudaErrorNotReady, and throws what host code has thrown.
   void wait_until(const std::function<cudaError_t()>& query);
 
@@ -124,7 +136,9 @@ class CudaBackend final : public Backend {
   cudaStream_t stream_ = nullptr, comm_stream_ = nullptr;
   WaitHook wait_hook_;
   std::shared_ptr<MemoryPool> pool_;
+  std::unique_ptr<Replays> replays_;
   std::unique_ptr<Staging> staging_;
+  std::unique_ptr<PendingReads> pending_reads_;
   std::unique_ptr<HostCalls> host_calls_;
   std::unique_ptr<Matmul> matmul_;
   std::unique_ptr<CudnnAttention> cudnn_;

@@ -154,6 +154,30 @@ void CudaBackend::attention_block(AttentionMask mask, const AttentionSpans& span
   cuda::attention_block(stream_, q.dtype(), args, o.data(), o.dtype(), lse.as<float>());
 }
 
+void CudaBackend::decode_attention(const KvPages& pages, double scale, const Tensor& q,
+                                   const Tensor& k, const Tensor& v, const Tensor& cache_k,
+                                   const Tensor& cache_v, const Tensor& o) {
+  check_decode_attention(pages, q, k, v, cache_k, cache_v, o);
+  const DecodeArgs args{.scale = static_cast<float>(scale),
+                        .sequences = q.dim(0),
+                        .heads = q.dim(1),
+                        .kv_heads = k.dim(1),
+                        .head_dim = q.dim(2),
+                        .block = pages.block,
+                        .blocks_per_sequence = pages.tables_BM.dim(1),
+                        .tables = pages.tables_BM.as<int32_t>(),
+                        .positions = pages.positions_B.as<int32_t>(),
+                        .q = q.data(),
+                        .k = k.data(),
+                        .v = v.data(),
+                        .cache_k = cache_k.data(),
+                        .cache_v = cache_v.data(),
+                        .o = o.data()};
+  const int64_t floats = decode_attention_workspace(q.dtype(), args);
+  const Tensor workspace = allocate(DType::kFloat32, {floats}, MemoryTag::kWorkspace);
+  cuda::decode_attention(stream_, q.dtype(), args, workspace.as<float>());
+}
+
 void CudaBackend::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part,
                                   const Tensor& lse_part) {
   expect_rank(o, "o", 3);
@@ -231,6 +255,13 @@ void CudaBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor
   expect_tensor(counters, "counters", DType::kInt32, {rows, 4});
   cuda::sample(stream_, rows, logits.dim(1), ids.as<int32_t>(), log_prob.as<float>(),
                logits.as<float>(), counters.as<int32_t>(), options);
+}
+
+void CudaBackend::advance_sequences(const Tensor& positions, const Tensor& counters) {
+  expect_rank(positions, "positions", 1);
+  expect_tensor(counters, "counters", DType::kInt32, {positions.dim(0), 4});
+  cuda::advance_sequences(stream_, positions.dim(0), positions.as<int32_t>(),
+                          counters.as<int32_t>());
 }
 
 }  // namespace verlcpp::cuda

@@ -16,7 +16,7 @@ void Event::before(cudaStream_t stream) const {
 }
 
 bool Event::reached() const {
-  const cudaError_t status = cudaEventQuery(event_.get());
+  const cudaError_t status = query();
   if (status != cudaErrorNotReady) check(status, "the GPU's work");
   return status == cudaSuccess;
 }

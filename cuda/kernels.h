@@ -102,6 +102,20 @@ struct RaggedArrays {
 void fill_ragged(cudaStream_t stream, const AttentionArgs& args, int64_t documents, int64_t bucket,
                  const int32_t* order, const RaggedArrays& out);
 
+// --- decode.cu
+struct DecodeArgs {
+  float scale;
+  int64_t sequences, heads, kv_heads, head_dim, block, blocks_per_sequence;
+  const int32_t *tables, *positions;
+  const void *q, *k, *v;
+  void *cache_k, *cache_v, *o;
+};
+/// Floats of scratch.
+int64_t decode_attention_workspace(DType dtype, const DecodeArgs& args);
+void decode_attention(cudaStream_t stream, DType dtype, const DecodeArgs& args, float* workspace);
+void advance_sequences(cudaStream_t stream, int64_t sequences, int32_t* positions,
+                       int32_t* counters);
+
 // --- log_prob.cu
 void logit_stats(cudaStream_t stream, int64_t rows, int64_t vocab, int64_t first, double* stats,
                  const float* logits, const int32_t* labels, const float* temperature);

@@ -30,6 +30,15 @@ size_t with_slack(size_t bytes, size_t share) {
   return whole_pages(bytes + std::min(wanted, most));
 }
 
+/// cudaMalloc, which is no work of a stream: also while this thread captures one.
+cudaError_t malloc_always(void** memory, size_t bytes) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  const cudaError_t status = cudaMalloc(memory, bytes);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  return status;
+}
+
 }  // namespace
 
 MemoryPool::MemoryPool(int device)
@@ -71,7 +80,7 @@ std::shared_ptr<std::byte> MemoryPool::allocate(int64_t bytes, MemoryTag tag) {
 
 std::shared_ptr<std::byte> MemoryPool::separate_block(int64_t bytes, MemoryTag tag) {
   void* memory = nullptr;
-  check(cudaMalloc(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))), "cudaMalloc");
+  check(malloc_always(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))), "cudaMalloc");
   std::lock_guard lock(mutex_);
   account_.allocated(tag, bytes);
   return {static_cast<std::byte*>(memory), [pool = shared_from_this(), bytes, tag](std::byte* p) {
@@ -122,7 +131,7 @@ void MemoryPool::grow(size_t bytes, MemoryTag tag) {
 /// False when the card is full.
 bool MemoryPool::add_segment(size_t size) {
   void* memory = nullptr;
-  const cudaError_t status = cudaMalloc(&memory, size);
+  const cudaError_t status = malloc_always(&memory, size);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // taken note of
     return false;

@@ -24,6 +24,8 @@ struct BackendOptions {
   /// Gradients repeat bit for bit. All kernels do but cuDNN's attention backward, whose
   /// deterministic form needs more memory for long documents.
   bool deterministic = false;
+  /// Backend::replay captures graphs; without, it runs its bodies as they are.
+  bool graphs = true;
   /// Memory is taken at once; without it grows as needed.
   std::optional<Reservation> reservation = {};
 };

@@ -7,10 +7,7 @@
 #include "cpu/reduce.h"
 
 namespace verlcpp::cpu {
-namespace {
 
-/// Softmax over the first `visible` of `width` scores, in place, zeros after them. Returns the
-/// log-sum-exp, -inf when nothing is visible.
 template <class T>
 T softmax_row(T* scores, int64_t visible, int64_t width) {
   std::fill(scores + visible, scores + width, T{0});
@@ -22,8 +19,6 @@ T softmax_row(T* scores, int64_t visible, int64_t width) {
   for (int64_t j = 0; j < visible; ++j) scores[j] *= inverse;
   return static_cast<T>(static_cast<double>(max) + std::log(sum));
 }
-
-}  // namespace
 
 int64_t visible_rows(AttentionMask mask, int64_t i, int64_t q_length, int64_t kv_length) {
   if (mask == AttentionMask::kNone) return kv_length;
@@ -84,6 +79,8 @@ void attention_merge(int64_t rows, int64_t head_dim, T* o, T* lse, const T* o_pa
   }
 }
 
+template float softmax_row(float*, int64_t, int64_t);
+template double softmax_row(double*, int64_t, int64_t);
 template void attention_block(const AttentionInput<float>&, float*, float*);
 template void attention_block(const AttentionInput<double>&, double*, double*);
 template void attention_merge(int64_t, int64_t, float*, float*, const float*, const float*);

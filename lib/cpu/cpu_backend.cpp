@@ -72,6 +72,12 @@ void CpuBackend::read(std::span<std::byte> dst, const Tensor& src) {
 
 void CpuBackend::synchronize() {}
 
+PendingRead CpuBackend::read_later(const Tensor& x) {
+  std::vector<std::byte> bytes(static_cast<size_t>(x.bytes()));
+  read(bytes, x);
+  return [bytes = std::move(bytes)] { return std::span(bytes); };
+}
+
 void CpuBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                              HostCode code) {
   std::vector<std::span<const std::byte>> in;
@@ -82,6 +88,8 @@ void CpuBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vecto
 }
 
 void CpuBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
+
+void CpuBackend::forget_replays() {}
 
 MemoryBytes CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
 

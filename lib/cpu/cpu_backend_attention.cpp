@@ -108,6 +108,30 @@ void CpuBackend::attention_block(AttentionMask mask, const AttentionSpans& spans
   });
 }
 
+void CpuBackend::decode_attention(const KvPages& pages, double scale, const Tensor& q,
+                                  const Tensor& k, const Tensor& v, const Tensor& cache_k,
+                                  const Tensor& cache_v, const Tensor& o) {
+  check_decode_attention(pages, q, k, v, cache_k, cache_v, o);
+  dispatch(q.dtype(), [&]<class T>() {
+    cpu::decode_attention(DecodeInput<T>{.scale = scale,
+                                         .sequences = q.dim(0),
+                                         .heads = q.dim(1),
+                                         .kv_heads = k.dim(1),
+                                         .head_dim = q.dim(2),
+                                         .block = pages.block,
+                                         .blocks_per_sequence = pages.tables_BM.dim(1),
+                                         .cache_blocks = cache_k.dim(0) / pages.block,
+                                         .tables = pages.tables_BM.as<int32_t>(),
+                                         .positions = pages.positions_B.as<int32_t>(),
+                                         .q = q.as<T>(),
+                                         .k = k.as<T>(),
+                                         .v = v.as<T>(),
+                                         .cache_k = cache_k.as<T>(),
+                                         .cache_v = cache_v.as<T>()},
+                          o.as<T>());
+  });
+}
+
 void CpuBackend::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part,
                                  const Tensor& lse_part) {
   expect_rank(o, "o", 3);
@@ -188,6 +212,12 @@ void CpuBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor&
     cpu::sample(rows, logits.dim(1), ids.as<int32_t>(), log_prob.as<T>(), logits.as<T>(),
                 counters.as<int32_t>(), options);
   });
+}
+
+void CpuBackend::advance_sequences(const Tensor& positions, const Tensor& counters) {
+  expect_rank(positions, "positions", 1);
+  expect_tensor(counters, "counters", DType::kInt32, {positions.dim(0), 4});
+  cpu::advance_sequences(positions.dim(0), positions.as<int32_t>(), counters.as<int32_t>());
 }
 
 }  // namespace verlcpp::cpu

@@ -83,6 +83,10 @@ struct AttentionInput {
 inline constexpr int64_t kAttentionTile = 64;
 /// Number of leading kv rows of a document that its q row `i` sees.
 int64_t visible_rows(AttentionMask mask, int64_t i, int64_t q_length, int64_t kv_length);
+/// Softmax over the first `visible` of `width` scores, in place, zeros after them. Returns the
+/// log-sum-exp, -inf when nothing is visible.
+template <class T>
+T softmax_row(T* scores, int64_t visible, int64_t width);
 template <class T>
 void attention_block(const AttentionInput<T>& in, T* o, T* lse);
 /// d_q, d_k, d_v are added to.
@@ -93,6 +97,20 @@ void attention_block_backward(const AttentionInput<T>& in, const T* o, const T* 
 template <class T>
 void attention_merge(int64_t rows, int64_t head_dim, T* o, T* lse, const T* o_part,
                      const T* lse_part);
+
+// --- decode.cpp
+template <class T>
+struct DecodeInput {
+  double scale;
+  int64_t sequences, heads, kv_heads, head_dim;
+  int64_t block, blocks_per_sequence, cache_blocks;
+  const int32_t *tables, *positions;
+  const T *q, *k, *v;
+  T *cache_k, *cache_v;
+};
+template <class T>
+void decode_attention(const DecodeInput<T>& in, T* o);
+void advance_sequences(int64_t sequences, int32_t* positions, int32_t* counters);
 
 // --- log_prob.cpp
 template <class T>

@@ -1,46 +1,38 @@
-#include <set>
+#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "model/transformer.h"
 
+// Prompts into a paged KV cache, and one token a sequence out of it.
+
 namespace verlcpp::model {
 namespace {
 
-// Where the new tokens of one `extend` call go, all of them host values.
-struct ExtendPlan {
-  std::vector<int32_t> positions_T, cache_rows_T, last_rows_B;
-  std::vector<int32_t> q_offset, kv_offset, kv_length;
+/// Documents laid end to end: their starts, and each row's position in its own.
+struct Packed {
+  std::vector<int32_t> offsets, positions;
 };
 
-ExtendPlan plan_extend(const KvCache& cache, std::span<const int32_t> slot,
-                       std::span<const int32_t> past, std::span<const int32_t> count) {
-  expects(slot.size() == past.size() && slot.size() == count.size(),
-          "one slot, past and count per sequence");
-  ExtendPlan plan;
-  std::set<int32_t> used;
-  for (size_t i = 0; i < slot.size(); ++i) {
-    expects(slot[i] >= 0 && slot[i] < cache.slots && used.insert(slot[i]).second,
-            "a cache slot is unknown or used twice");
-    expects(count[i] >= 1 && past[i] >= 0 && past[i] + count[i] <= cache.capacity,
-            "new tokens must fit the capacity of the KV cache");
-    const auto base = static_cast<int32_t>(slot[i] * cache.capacity);
-    plan.q_offset.push_back(static_cast<int32_t>(plan.positions_T.size()));
-    plan.kv_offset.push_back(base);
-    plan.kv_length.push_back(past[i] + count[i]);
-    for (int32_t position = past[i]; position < past[i] + count[i]; ++position) {
-      plan.positions_T.push_back(position);
-      plan.cache_rows_T.push_back(base + position);
-    }
-    plan.last_rows_B.push_back(static_cast<int32_t>(plan.positions_T.size()) - 1);
+Packed packed(std::span<const int32_t> lengths) {
+  Packed p;
+  for (const int32_t length : lengths) {
+    expects(length >= 1, "a prompt to prefill has a token");
+    p.offsets.push_back(static_cast<int32_t>(p.positions.size()));
+    for (int32_t i = 0; i < length; ++i) p.positions.push_back(i);
   }
-  return plan;
+  return p;
+}
+
+Tensor as_rows(const Tensor& x_CKH) {
+  return x_CKH.view({x_CKH.dim(0), x_CKH.dim(1) * x_CKH.dim(2)});
 }
 
 }  // namespace
 
-KvCache Transformer::make_kv_cache(int64_t slots, int64_t capacity) const {
-  KvCache cache{.slots = slots, .capacity = capacity, .k_CKH = {}, .v_CKH = {}};
-  const Shape shape{slots * capacity, shard_.kv_heads, config_.head_dim};
+KvCache Transformer::make_kv_cache(int64_t blocks) const {
+  KvCache cache{.blocks = blocks, .k_CKH = {}, .v_CKH = {}};
+  const Shape shape{blocks * kKvBlock, shard_.kv_heads, config_.head_dim};
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     cache.k_CKH.push_back(empty(shape, MemoryTag::kKv));
     cache.v_CKH.push_back(empty(shape, MemoryTag::kKv));
@@ -48,43 +40,83 @@ KvCache Transformer::make_kv_cache(int64_t slots, int64_t capacity) const {
   return cache;
 }
 
-Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
-                           std::span<const int32_t> token_ids, std::span<const int32_t> slot,
-                           std::span<const int32_t> past, std::span<const int32_t> count) const {
-  const ExtendPlan plan = plan_extend(cache, slot, past, count);
-  expects(plan.positions_T.size() == token_ids.size(), "counts must add up to the new tokens");
-  check_ids(token_ids);
-  const auto ids = [&](std::span<const int32_t> values) {
-    return verlcpp::upload<int32_t>(backend_, values, {static_cast<int64_t>(values.size())},
-                                    MemoryTag::kWorkspace);
-  };
-  const AttentionSpans spans =
-      upload_spans(backend_, plan.q_offset, count, plan.kv_offset, plan.kv_length);
-  const Tensor positions_T = ids(plan.positions_T), cache_rows_T = ids(plan.cache_rows_T);
-  const auto rows = static_cast<int64_t>(token_ids.size());
-  const int64_t kv_columns = shard_.kv_heads * config_.head_dim;
-  const int64_t cache_rows = cache.slots * cache.capacity;
+void Transformer::write_kv(const KvCache& cache, int64_t layer, const LayerSaved& s,
+                           const Tensor& rows_T) const {
+  const auto l = static_cast<size_t>(layer);
+  backend_.scatter_rows(as_rows(cache.k_CKH[l]), as_rows(s.k_TKH), rows_T);
+  backend_.scatter_rows(as_rows(cache.v_CKH[l]), as_rows(s.v_TKH), rows_T);
+}
 
+void Transformer::prefill(const ParameterBuffer& weights, const KvCache& cache,
+                          std::span<const int32_t> token_ids, std::span<const int32_t> lengths,
+                          std::span<const int32_t> rows) const {
+  const Packed p = packed(lengths);
+  expects(p.positions.size() == token_ids.size() && rows.size() == token_ids.size(),
+          "lengths must add up to the prompts' tokens, each with its cache row");
+  check_ids(token_ids);
+  const AttentionSpans spans = upload_spans(backend_, p.offsets, lengths, p.offsets, lengths);
+  const Tensor positions_T = upload_ids(p.positions), rows_T = upload_ids(rows);
   const TensorParallel tp = tp_.whole_rows();
-  Tensor hidden_TD = embed(weights, tp, ids(token_ids), MemoryTag::kWorkspace);
+  Tensor hidden_TD = embed(weights, tp, upload_ids(token_ids), MemoryTag::kWorkspace);
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    beat();
     const LayerTensors w = layer_tensors(weights, layer);
-    const Tensor& k_CKH = cache.k_CKH[static_cast<size_t>(layer)];
-    const Tensor& v_CKH = cache.v_CKH[static_cast<size_t>(layer)];
     LayerSaved s;
-    s.input_tD = hidden_TD;
+    s.input_tD = std::move(hidden_TD);
     project_qkv(w, tp, positions_T, s, MemoryTag::kWorkspace);
-    backend_.scatter_rows(k_CKH.view({cache_rows, kv_columns}), s.k_TKH.view({rows, kv_columns}),
-                          cache_rows_T);
-    backend_.scatter_rows(v_CKH.view({cache_rows, kv_columns}), s.v_TKH.view({rows, kv_columns}),
-                          cache_rows_T);
+    write_kv(cache, layer, s, rows_T);
+    if (layer + 1 == config_.layers) return;  // nobody asks for what comes out
     s.o_TNH = empty(s.q_TNH.shape(), MemoryTag::kWorkspace);
-    s.lse_TN = empty_stats({rows, shard_.heads}, MemoryTag::kWorkspace);
-    backend_.attention_block(AttentionMask::kBottomRight, spans, attention_scale_, s.q_TNH, k_CKH,
-                             v_CKH, s.o_TNH, s.lse_TN);
+    s.lse_TN = empty_stats({s.q_TNH.dim(0), shard_.heads}, MemoryTag::kWorkspace);
+    backend_.attention_block(AttentionMask::kCausal, spans, attention_scale_, s.q_TNH, s.k_TKH,
+                             s.v_TKH, s.o_TNH, s.lse_TN);
     hidden_TD = finish_layer(w, tp, s, MemoryTag::kWorkspace);
   }
-  return whole_vocabulary(head_logits(weights, hidden_TD, ids(plan.last_rows_B)));
+}
+
+void Transformer::copy_kv(const KvCache& cache, std::span<const int32_t> from,
+                          std::span<const int32_t> to) const {
+  expects(from.size() == to.size(), "one cache row to each");
+  if (from.empty()) return;
+  const Tensor from_R = upload_ids(from), to_R = upload_ids(to);
+  const Tensor moved_RX =
+      empty({from_R.numel(), shard_.kv_heads * config_.head_dim}, MemoryTag::kWorkspace);
+  for (const auto* side : {&cache.k_CKH, &cache.v_CKH}) {
+    for (const Tensor& x_CKH : *side) {
+      backend_.gather_rows(moved_RX, as_rows(x_CKH), from_R);
+      backend_.scatter_rows(as_rows(x_CKH), moved_RX, to_R);
+    }
+  }
+}
+
+Tensor Transformer::decode(const ParameterBuffer& weights, const KvCache& cache,
+                           const Tensor& token_ids_B, const KvPages& pages) const {
+  expects(pages.block == kKvBlock, "the pages are those of the KV cache");
+  const TensorParallel tp = tp_.whole_rows();
+  Tensor hidden_BD = embed(weights, tp, token_ids_B, MemoryTag::kWorkspace);
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    const auto l = static_cast<size_t>(layer);
+    const LayerTensors w = layer_tensors(weights, layer);
+    LayerSaved s;
+    s.input_tD = std::move(hidden_BD);
+    project_qkv(w, tp, pages.positions_B, s, MemoryTag::kWorkspace);
+    s.o_TNH = empty(s.q_TNH.shape(), MemoryTag::kWorkspace);
+    backend_.decode_attention(pages, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, cache.k_CKH[l],
+                              cache.v_CKH[l], s.o_TNH);
+    hidden_BD = finish_layer(w, tp, s, MemoryTag::kWorkspace);
+  }
+  return whole_vocabulary(decode_logits(weights, hidden_BD));
+}
+
+/// head_logits of all rows.
+Tensor Transformer::decode_logits(const ParameterBuffer& weights, const Tensor& hidden_BD) const {
+  const int64_t rows = hidden_BD.dim(0);
+  const Tensor input_BD = empty(hidden_BD.shape(), MemoryTag::kWorkspace);
+  const Tensor rstd_B = empty_stats({rows}, MemoryTag::kWorkspace);
+  backend_.rms_norm(input_BD, rstd_B, hidden_BD, weights.at("norm.weight"), config_.rms_norm_eps);
+  const Tensor logits_BV = empty_stats({rows, shard_.vocab}, MemoryTag::kLogits);
+  backend_.matmul(logits_BV, input_BD, weights.at(head_name()), false, true, false);
+  return logits_BV;
 }
 
 }  // namespace verlcpp::model

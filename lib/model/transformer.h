@@ -74,10 +74,14 @@ struct TokenOutputs {
   Tensor log_prob_R, entropy_R;
 };
 
-/// KV cache for decoding: `slots` sequences of up to `capacity` positions in every layer.
+/// Positions in a block of the KV cache.
+inline constexpr int64_t kKvBlock = 64;
+
+/// KV cache for decoding, the same blocks in every layer. Which sequence holds which is the
+/// caller's book: position j is row table[j / kKvBlock] * kKvBlock + j % kKvBlock.
 struct KvCache {
-  int64_t slots = 0, capacity = 0;
-  std::vector<Tensor> k_CKH, v_CKH;  // per layer, C = slots * capacity rows
+  int64_t blocks = 0;
+  std::vector<Tensor> k_CKH, v_CKH;  // per layer, C = blocks * kKvBlock rows
 };
 
 /// The decoder: written-out forward and backward as straight lists of op calls, no autograd.
@@ -118,15 +122,22 @@ class Transformer {
   Tensor logits(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention) const;
 
-  KvCache make_kv_cache(int64_t slots, int64_t capacity) const;
-  /// Runs new tokens of several sequences (prefill or decode), extending their cache. Sequence i
-  /// occupies cache slot `slot[i]`, has `past[i]` positions cached and gets `count[i]` new tokens,
-  /// at least one, laid end to end in `token_ids`. Slots of one call differ. Returns the logits
-  /// [B, V] (dtype of statistics) of each sequence's last new token over the whole vocabulary, the
-  /// same on all TP ranks.
-  Tensor extend(const ParameterBuffer& weights, KvCache& cache, std::span<const int32_t> token_ids,
-                std::span<const int32_t> slot, std::span<const int32_t> past,
-                std::span<const int32_t> count) const;
+  KvCache make_kv_cache(int64_t blocks) const;
+  /// Writes K and V of whole prompts, laid end to end in `token_ids`, to cache rows `rows`, one a
+  /// token.
+  void prefill(const ParameterBuffer& weights, const KvCache& cache,
+               std::span<const int32_t> token_ids, std::span<const int32_t> lengths,
+               std::span<const int32_t> rows) const;
+  /// K and V of cache rows `from` also in rows `to`.
+  void copy_kv(const KvCache& cache, std::span<const int32_t> from,
+               std::span<const int32_t> to) const;
+  /// One new token of each sequence: writes its K and V, and returns its logits [B, V] (dtype of
+  /// statistics) over the whole vocabulary, the same on all TP ranks. Ops and allocations alone, so
+  /// that with one TP rank it can be the body of Backend::replay. `pages.block` is kKvBlock.
+  Tensor decode(const ParameterBuffer& weights, const KvCache& cache, const Tensor& token_ids_B,
+                const KvPages& pages) const;
+  /// Throws unless all are tokens of the vocabulary.
+  void check_ids(std::span<const int32_t> ids) const;
 
  private:
   Tensor empty(Shape shape, MemoryTag tag) const;        // in the compute dtype
@@ -157,8 +168,11 @@ class Transformer {
                         const DeviceBatch& batch, Saved& s, bool keep) const;
   Tensor head_logits(const ParameterBuffer& weights, const Tensor& hidden_TD,
                      const Tensor& rows_R) const;
+  void write_kv(const KvCache& cache, int64_t layer, const LayerSaved& s,
+                const Tensor& rows_T) const;
+  Tensor decode_logits(const ParameterBuffer& weights, const Tensor& hidden_BD) const;
   Tensor whole_vocabulary(const Tensor& logits_RV) const;
-  void check_ids(std::span<const int32_t> ids) const;
+  Tensor upload_ids(std::span<const int32_t> ids) const;
   void beat() const;
 
   /// Computes again what the layer's policy dropped.

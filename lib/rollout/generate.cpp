@@ -4,60 +4,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "rollout/decode_run.h"
 
 namespace verlcpp::rollout {
 namespace {
-
-/// One sequence being decoded.
-struct Active {
-  size_t request = 0;
-  int32_t slot = 0;
-  int32_t past = 0;           // cached positions
-  std::vector<int32_t> feed;  // tokens of the next call: the prompt first, then one at a time
-};
-
-/// Runs one forward over all active sequences and samples a token for each.
-void advance(Backend& backend, const model::Transformer& transformer,
-             const model::ParameterBuffer& weights, model::KvCache& cache,
-             std::span<const Request> requests, const GenerateOptions& options,
-             std::vector<Active>& active, std::vector<Response>& responses) {
-  std::vector<int32_t> tokens, slot, past, count, counters;
-  for (const Active& a : active) {
-    tokens.insert(tokens.end(), a.feed.begin(), a.feed.end());
-    slot.push_back(a.slot);
-    past.push_back(a.past);
-    count.push_back(static_cast<int32_t>(a.feed.size()));
-    const Request& r = requests[a.request];
-    for (uint32_t word : {options.step, r.sample, r.response,
-                          static_cast<uint32_t>(responses[a.request].ids.size())}) {
-      counters.push_back(static_cast<int32_t>(word));
-    }
-  }
-  const auto b = static_cast<int64_t>(active.size());
-  const Tensor logits_BV = transformer.extend(weights, cache, tokens, slot, past, count);
-  const Tensor ids_B = backend.allocate(DType::kInt32, {b}, MemoryTag::kWorkspace);
-  const Tensor log_prob_B =
-      backend.allocate(model::statistics_dtype(logits_BV.dtype()), {b}, MemoryTag::kWorkspace);
-  backend.sample(ids_B, log_prob_B, logits_BV,
-                 upload<int32_t>(backend, counters, {b, 4}, MemoryTag::kWorkspace),
-                 options.sampling);
-  std::vector<int32_t> ids(active.size());
-  backend.read(std::as_writable_bytes(std::span(ids)), ids_B);
-  const std::vector<double> log_probs = download(backend, log_prob_B);
-  for (size_t i = 0; i < active.size(); ++i) {
-    Response& response = responses[active[i].request];
-    response.ids.push_back(ids[i]);
-    response.log_probs.push_back(log_probs[i]);
-    active[i].past += static_cast<int32_t>(active[i].feed.size());
-    active[i].feed = {ids[i]};
-  }
-}
-
-bool finished(const Response& response, const GenerateOptions& options) {
-  return static_cast<int64_t>(response.ids.size()) >= options.max_response_length ||
-         std::find(options.eos_token_ids.begin(), options.eos_token_ids.end(),
-                   response.ids.back()) != options.eos_token_ids.end();
-}
 
 // --- host bytes of a rank's responses: per response its length, ids and log-probs ----------------
 
@@ -98,34 +48,14 @@ std::optional<std::vector<Response>> generate(Backend& backend,
                                               std::span<const Request> requests,
                                               const GenerateOptions& options,
                                               const std::function<bool()>& before_token) {
-  std::vector<Response> responses(requests.size());
-  if (requests.empty()) return responses;
-  size_t longest_prompt = 0;
-  for (const Request& r : requests) longest_prompt = std::max(longest_prompt, r.prompt_ids.size());
-  const int64_t slots = std::min(options.max_num_seqs, static_cast<int64_t>(requests.size()));
-  model::KvCache cache = transformer.make_kv_cache(
-      slots, static_cast<int64_t>(longest_prompt) + options.max_response_length);
-
-  std::vector<int32_t> free_slots;
-  for (int64_t s = slots; s > 0; --s) free_slots.push_back(static_cast<int32_t>(s - 1));
-  std::vector<Active> active;
-  size_t next = 0;
-  while (next < requests.size() || !active.empty()) {
-    while (next < requests.size() && !free_slots.empty()) {
-      const auto& prompt = requests[next].prompt_ids;
-      active.push_back({next, free_slots.back(), 0, {prompt.begin(), prompt.end()}});
-      free_slots.pop_back();
-      ++next;
-    }
+  if (requests.empty()) return std::vector<Response>();
+  expects(options.max_num_seqs > 0 && options.max_response_length > 0, "nothing to generate");
+  DecodeRun run(backend, transformer, weights, requests, options);
+  while (run.unfinished()) {
     if (!before_token()) return std::nullopt;
-    advance(backend, transformer, weights, cache, requests, options, active, responses);
-    std::erase_if(active, [&](const Active& a) {
-      if (!finished(responses[a.request], options)) return false;
-      free_slots.push_back(a.slot);
-      return true;
-    });
+    run.step();
   }
-  return responses;
+  return run.take_responses();
 }
 
 std::optional<std::vector<Response>> generate_on_pool(Backend& backend,
@@ -136,11 +66,10 @@ std::optional<std::vector<Response>> generate_on_pool(Backend& backend,
                                                       const GenerateOptions& options) {
   parallel::Communicator& pool = comm.grad;
   const auto size = static_cast<size_t>(pool.size());
-  std::vector<Request> mine;
-  for (size_t i = static_cast<size_t>(pool.rank()); i < requests.size(); i += size) {
-    mine.push_back(requests[i]);
-  }
-  const auto responses = generate(backend, transformer, weights, mine, options, [&] {
+  const auto first_of = [&](size_t rank) { return requests.size() * rank / size; };
+  const auto mine = static_cast<size_t>(pool.rank());
+  const auto own = requests.subspan(first_of(mine), first_of(mine + 1) - first_of(mine));
+  const auto responses = generate(backend, transformer, weights, own, options, [&] {
     comm.status.beat();
     return !comm.tp_stop.here();
   });
@@ -157,7 +86,7 @@ std::optional<std::vector<Response>> generate_on_pool(Backend& backend,
   for (size_t rank = 0; rank < size; ++rank) {
     std::span<const std::byte> in(gathered[rank]);
     take<int64_t>(in, 1);
-    for (size_t i = rank; i < requests.size(); i += size) {
+    for (size_t i = first_of(rank); i < first_of(rank + 1); ++i) {
       const auto n = static_cast<size_t>(take<int64_t>(in, 1)[0]);
       all[i].ids = take<int32_t>(in, n);
       all[i].log_probs = take<double>(in, n);

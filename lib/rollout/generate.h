@@ -8,6 +8,7 @@
 
 #include "model/transformer.h"
 #include "parallel/communicator.h"
+#include "rollout/request.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::rollout {
@@ -20,22 +21,11 @@ struct GenerateOptions {
   uint32_t step = 0;                   // first word of the sampling counter
 };
 
-/// One response to make. (step, sample, response, position) is the random counter of each token, so
-/// a response does not depend on which rank makes it or what else is being decoded.
-struct Request {
-  uint32_t sample = 0;    // row of the data set
-  uint32_t response = 0;  // 0..n-1
-  std::span<const int32_t> prompt_ids;
-};
-
-struct Response {
-  std::vector<int32_t> ids;
-  std::vector<double> log_probs;  // of the sampled tokens, at the sampling temperature
-};
-
-/// Continuous batching over a KV cache: sequences leave as they finish and new ones enter. TP ranks
-/// decode the same requests together. `before_token` runs before each forward; false stops: nothing
-/// is returned.
+/// Continuous batching over a paged KV cache: sequences leave as they finish and new ones enter,
+/// their prompts prefilled between decoding steps. The host learns tokens one step late, so that a
+/// step is on its way to the device while the last one runs: what a sequence makes beyond its end
+/// is dropped. TP ranks decode the same requests together. `before_token` runs before each step;
+/// false stops: nothing is returned.
 std::optional<std::vector<Response>> generate(Backend& backend,
                                               const model::Transformer& transformer,
                                               const model::ParameterBuffer& weights,
@@ -43,8 +33,9 @@ std::optional<std::vector<Response>> generate(Backend& backend,
                                               const GenerateOptions& options,
                                               const std::function<bool()>& before_token);
 
-/// Every coordinate of the pool generates its own requests (request i on pool rank i mod size) with
-/// the training weights in place; all end with all responses, in request order. Nothing when a stop
+/// Every coordinate of the pool generates its own requests (pool rank r of n: from r/n to (r + 1)/n
+/// of the list, so that most responses to a prompt meet on one) with the training weights in place;
+/// all end with all responses, in request order. Nothing when a stop
 /// was agreed on meanwhile, on all ranks alike.
 std::optional<std::vector<Response>> generate_on_pool(Backend& backend,
                                                       const model::Transformer& transformer,

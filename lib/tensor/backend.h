@@ -66,6 +66,18 @@ struct SamplingOptions {
 using HostCode = std::function<void(std::span<const std::span<const std::byte>> inputs,
                                     std::span<const std::span<std::byte>> outputs)>;
 
+/// A read that is on its way: waits until its bytes are there and hands them out. They stay as long
+/// as this does. To be called by the backend's thread.
+using PendingRead = std::function<std::span<const std::byte>()>;
+
+/// Where the KV cache holds the sequences being decoded. Position j of sequence b is cache row
+/// tables_BM[b][j / block] * block + j % block.
+struct KvPages {
+  Tensor tables_BM;    // int32: the M blocks of each sequence, those in use first
+  Tensor positions_B;  // int32: of each sequence's new token; negative: no sequence in this row
+  int64_t block = 0;   // positions in a block
+};
+
 /// The op list of one device and its compute stream. Every op is enqueued; of all calls
 /// `read` and `synchronize` make the host wait, `write` when much is on its way already. Shapes are
 /// checked at the border (expects). Unless an op says "accumulates" (+=), outputs are overwritten.
@@ -84,15 +96,22 @@ class Backend {
   virtual void write(const Tensor& dst, std::span<const std::byte> src) = 0;
   virtual void read(std::span<std::byte> dst, const Tensor& src) = 0;
   virtual void synchronize() = 0;
+  /// Enqueues a copy of x, as it is after the ops so far, to the host. Nobody waits until the bytes
+  /// are asked for, and then for them alone.
+  virtual PendingRead read_later(const Tensor& x) = 0;
   /// Enqueues host code: it runs after the ops before it and before those after it, without making
   /// the caller wait. Maybe on another thread and after the caller has moved on or failed, so it
   /// owns what it uses; it must not call a backend. What it throws comes out of the next call that
   /// waits.
   virtual void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                            HostCode code) = 0;
-  /// Runs `body`, whose work is the same for every call with this key: a backend may capture it
-  /// once and replay it. None does so far.
+  /// Runs `body`, whose work is the same for every call with this key, on the same tensors: a
+  /// backend may note its ops once and enqueue them again without calling it. So the body only
+  /// calls ops and allocate; what changes from call to call it reads from device memory, and what
+  /// it leaves behind it writes to tensors made outside of it.
   virtual void replay(const std::string& key, const std::function<void()>& body) = 0;
+  /// Forgets what replay has noted, with the memory it keeps for that.
+  virtual void forget_replays() = 0;
   /// Most bytes asked for at one time since start, or since the last reset: by tag and of the
   /// whole.
   virtual MemoryBytes peak_bytes() const = 0;
@@ -160,6 +179,11 @@ class Backend {
   virtual void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                                const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
                                const Tensor& o_TNH, const Tensor& lse_TN) = 0;
+  /// Attention of one new token a sequence to itself and to all positions before it: writes its k
+  /// and v to the cache, then o_BNH as attention_block does. Rows without a sequence get o = 0.
+  virtual void decode_attention(const KvPages& pages, double scale, const Tensor& q_BNH,
+                                const Tensor& k_BKH, const Tensor& v_BKH, const Tensor& cache_k_CKH,
+                                const Tensor& cache_v_CKH, const Tensor& o_BNH) = 0;
   /// Merges a partial result over other kv rows into (o, lse):
   /// lse' = logaddexp(lse, lse_part), o' = o exp(lse - lse') + o_part exp(lse_part - lse').
   virtual void attention_merge(const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& o_part_TNH,
@@ -202,6 +226,10 @@ class Backend {
   /// token is.
   virtual void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
                       const Tensor& counters_B4, const SamplingOptions& options) = 0;
+
+  /// On to the next token: positions_B += 1 and the last word of counters_B4 += 1, where the
+  /// position is not negative.
+  virtual void advance_sequences(const Tensor& positions_B, const Tensor& counters_B4) = 0;
 
   // --- optimizer --------------------------------------------------------------------------------
   /// out_1 (float64, one element) += sum of squares of x.

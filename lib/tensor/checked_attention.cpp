@@ -47,6 +47,19 @@ void CheckedBackend::attention_block(AttentionMask mask, const AttentionSpans& s
         });
 }
 
+void CheckedBackend::decode_attention(const KvPages& pages, double scale, const Tensor& q,
+                                      const Tensor& k, const Tensor& v, const Tensor& cache_k,
+                                      const Tensor& cache_v, const Tensor& o) {
+  check("decode_attention",
+        {reads(pages.tables_BM), reads(pages.positions_B), reads(q), reads(k), reads(v),
+         changes("cache_k", cache_k).exact(), changes("cache_v", cache_v).exact(), writes("o", o)},
+        [&](Backend& b, const Twin& twin) {
+          const KvPages twins{twin(pages.tables_BM), twin(pages.positions_B), pages.block};
+          b.decode_attention(twins, scale, twin(q), twin(k), twin(v), twin(cache_k), twin(cache_v),
+                             twin(o));
+        });
+}
+
 void CheckedBackend::attention_merge(const Tensor& o, const Tensor& lse, const Tensor& o_part,
                                      const Tensor& lse_part) {
   check("attention_merge",
@@ -128,6 +141,12 @@ void CheckedBackend::sample(const Tensor& ids, const Tensor& log_prob, const Ten
           if (!is_reference(b)) return;
           accept_ties(ids, twin(ids), twin(log_prob), twin(logits), twin(counters), options);
         });
+}
+
+void CheckedBackend::advance_sequences(const Tensor& positions, const Tensor& counters) {
+  check(
+      "advance_sequences", {changes("positions", positions), changes("counters", counters)},
+      [&](Backend& b, const Twin& twin) { b.advance_sequences(twin(positions), twin(counters)); });
 }
 
 }  // namespace verlcpp

@@ -18,7 +18,8 @@ namespace verlcpp {
 ///
 /// Before an op everything it reads, what it adds to or changes in place included, is copied from
 /// the subject, so a difference is the op's own and never an earlier one's. fill_zero and copy are
-/// ops; allocate, write, read and run_on_host are the subject's alone, and `replay` runs its body.
+/// ops; allocate, write, read, read_later and run_on_host are the subject's alone, and `replay`
+/// runs its body.
 ///
 /// Tolerances, relative to the largest magnitude of an output (before or after the op, where it
 /// changes in place): float64 1e-9, float32 1e-5, bfloat16 and float16 0.02; that of the output's
@@ -43,9 +44,11 @@ class CheckedBackend final : public Backend {
   void write(const Tensor& dst, std::span<const std::byte> src) override;
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
+  PendingRead read_later(const Tensor& x) override;
   void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                    HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
+  void forget_replays() override;
   MemoryBytes peak_bytes() const override;
   int64_t reserved_bytes() const override;
   void reset_peak_bytes() override;
@@ -82,6 +85,9 @@ class CheckedBackend final : public Backend {
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                        const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
                        const Tensor& o_TNH, const Tensor& lse_TN) override;
+  void decode_attention(const KvPages& pages, double scale, const Tensor& q_BNH,
+                        const Tensor& k_BKH, const Tensor& v_BKH, const Tensor& cache_k_CKH,
+                        const Tensor& cache_v_CKH, const Tensor& o_BNH) override;
   void attention_merge(const Tensor& o_TNH, const Tensor& lse_TN, const Tensor& o_part_TNH,
                        const Tensor& lse_part_TN) override;
   void attention_block_backward(AttentionMask mask, const AttentionSpans& spans, double scale,
@@ -101,6 +107,7 @@ class CheckedBackend final : public Backend {
                                int64_t first) override;
   void sample(const Tensor& ids_B, const Tensor& log_prob_B, const Tensor& logits_BV,
               const Tensor& counters_B4, const SamplingOptions& options) override;
+  void advance_sequences(const Tensor& positions_B, const Tensor& counters_B4) override;
 
   void sum_squares(const Tensor& out_1, const Tensor& x) override;
   void adamw(const Tensor& weight, const Tensor& master, const Tensor& grad, const Tensor& exp_avg,

@@ -31,12 +31,16 @@ void CheckedBackend::read(std::span<std::byte> dst, const Tensor& src) { subject
 
 void CheckedBackend::synchronize() { subject_->synchronize(); }
 
+PendingRead CheckedBackend::read_later(const Tensor& x) { return subject_->read_later(x); }
+
 void CheckedBackend::run_on_host(const std::vector<Tensor>& inputs,
                                  const std::vector<Tensor>& outputs, HostCode code) {
   subject_->run_on_host(inputs, outputs, std::move(code));
 }
 
 void CheckedBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
+
+void CheckedBackend::forget_replays() { subject_->forget_replays(); }
 
 MemoryBytes CheckedBackend::peak_bytes() const { return subject_->peak_bytes(); }
 int64_t CheckedBackend::reserved_bytes() const { return subject_->reserved_bytes(); }

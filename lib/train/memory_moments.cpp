@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "model/context_parallel_attention.h"
+#include "rollout/decode_run.h"
+#include "rollout/kv_blocks.h"
 
 namespace verlcpp::train {
 namespace {
@@ -186,6 +188,32 @@ int64_t layer_workspace(const MemoryShapes& s, int64_t rows, int64_t cp) {
   return std::max(attention, end);
 }
 
+// --- decoding
+// ------------------------------------------------------------------------------------
+
+/// Of rollout::DecodeBatch: id, position, counter, log-prob and block table of each sequence.
+int64_t decode_state_bytes(const MemoryShapes& s, int64_t slots, int64_t capacity) {
+  return slots * ((1 + 1 + 4 + ceil_div(capacity, model::kKvBlock)) * 4 + s.wide);
+}
+
+/// One token of each sequence, logits included. A GPU keeps every tensor of a layer apart.
+MemoryBytes decode_step_bytes(const MemoryShapes& s, int64_t slots) {
+  MemoryBytes bytes;
+  const int64_t hidden = slots * s.hidden * s.element, qkv = slots * (s.q + 2 * s.kv) * s.element;
+  const int64_t layer =
+      s.cuda ? layer_bytes(s, slots) + qkv + 2 * hidden : hidden + layer_workspace(s, slots, 1);
+  bytes.add(Tag::kWorkspace, std::max(layer, hidden + head_bytes(s, slots)));
+  bytes.add(Tag::kLogits, logits_bytes(s, slots));
+  bytes.add(Tag::kComm, tp_sum_bytes(s, slots));
+  if (s.place.size == 1) return bytes;
+  // The parts of all ranks side by side, then joined.
+  const int64_t part = slots * ceil_div(s.model.vocab, s.place.size) * s.wide;
+  bytes.add(Tag::kWorkspace, part);
+  bytes.add(Tag::kComm, s.place.size * part);
+  bytes.add(Tag::kLogits, slots * s.model.vocab * s.wide);
+  return bytes;
+}
+
 }  // namespace
 
 MemoryShapes::MemoryShapes(const model::ModelConfig& config, DType dtype,
@@ -279,23 +307,20 @@ std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t sl
                                           int64_t capacity) {
   MemoryShapes s = shapes;  // decoding: any number of rows
   s.place.sequence_parallel = false;
-  const int64_t rows = slots * prompt, all_rows = rows * s.hidden * s.element;
-  const int64_t cache = slots * capacity * s.model.layers * 2 * s.kv * s.element;
-  MemoryMoment layer{"rollout, prefill", {}};
-  layer.bytes.add(Tag::kKv, cache);
-  layer.bytes.add(Tag::kWorkspace, all_rows + layer_workspace(s, rows, 1));
-  layer.bytes.add(Tag::kComm, tp_sum_bytes(s, rows));
-  MemoryMoment head{"rollout, the head", {}};
-  head.bytes.add(Tag::kKv, cache);
-  head.bytes.add(Tag::kWorkspace, all_rows + head_bytes(s, slots));
-  head.bytes.add(Tag::kLogits, logits_bytes(s, slots));
-  if (s.place.size > 1) {  // the parts of all ranks side by side, then joined
-    const int64_t part = slots * ceil_div(s.model.vocab, s.place.size) * s.wide;
-    head.bytes.add(Tag::kWorkspace, part);
-    head.bytes.add(Tag::kComm, s.place.size * part);
-    head.bytes.add(Tag::kLogits, slots * s.model.vocab * s.wide);
-  }
-  return {layer, head};
+  const int64_t rows = std::min(slots * prompt, std::max(prompt, rollout::kPrefillTokens));
+  const int64_t blocks = rollout::kv_blocks(slots, capacity);
+  MemoryBytes always;
+  always.add(Tag::kKv, blocks * model::kKvBlock * s.model.layers * 2 * s.kv * s.element);
+  always.add(Tag::kWorkspace, decode_state_bytes(s, slots, capacity));
+  const MemoryBytes step = decode_step_bytes(s, slots);
+  MemoryMoment prefill{"rollout, prefill", always};
+  prefill.bytes.add(Tag::kWorkspace, rows * s.hidden * s.element + layer_workspace(s, rows, 1));
+  prefill.bytes.add(Tag::kComm, tp_sum_bytes(s, rows));
+  // Graphs of decoding steps keep their memory.
+  if (s.cuda && s.place.size == 1) prefill.bytes.add(step);
+  MemoryMoment decode{"rollout, a decoding step", always};
+  decode.bytes.add(step);
+  return {prefill, decode};
 }
 
 MemoryMoment gradient_sum_moment(const MemoryShapes& s, const model::ParameterLayout& layout,

@@ -44,7 +44,7 @@ std::vector<MemoryMoment> update_moments(const MemoryShapes& shapes, const Micro
 /// A forward that keeps nothing.
 std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& shapes, const MicroBatchRows& rows,
                                            int64_t cp);
-/// `slots` sequences of up to `capacity` positions, all entering at once with `prompt` tokens.
+/// `slots` sequences of up to `capacity` positions, which may enter at once with `prompt` tokens.
 std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t slots, int64_t prompt,
                                           int64_t capacity);
 /// Sums over the TP ranks of what each holds a part of, and over the pool, see reduce_gradient.

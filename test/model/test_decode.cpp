@@ -29,28 +29,65 @@ class Decoder {
     offsets_ = packed.cu_seqlens_padded;
   }
 
-  model::KvCache cache(int64_t slots, int64_t capacity) const {
-    return transformer_.make_kv_cache(slots, capacity);
+  /// Document d gets blocks order[d], in this order, `per_document` each.
+  model::KvCache cache(const std::vector<int32_t>& order, int32_t per_document) {
+    tables_.assign(documents_.size() * static_cast<size_t>(per_document), 0);
+    per_document_ = per_document;
+    for (size_t d = 0; d < order.size(); ++d) {
+      for (int32_t m = 0; m < per_document; ++m) {
+        tables_[d * static_cast<size_t>(per_document) + static_cast<size_t>(m)] =
+            order[d] + m * static_cast<int32_t>(order.size());
+      }
+    }
+    return transformer_.make_kv_cache(static_cast<int64_t>(order.size()) * per_document);
   }
 
-  // Feeds the next count[i] tokens of document[i], which lives in slot[i], and compares the last
-  // one's logits with the packed forward's.
-  double extend(model::KvCache& cache, const std::vector<int32_t>& document,
-                const std::vector<int32_t>& slot, const std::vector<int32_t>& past,
-                const std::vector<int32_t>& count) {
-    std::vector<int32_t> tokens;
+  /// The first count[i] tokens of document[i] into the cache.
+  void prefill(const model::KvCache& cache, const std::vector<int32_t>& document,
+               const std::vector<int32_t>& count) {
+    std::vector<int32_t> tokens, rows;
     for (size_t i = 0; i < document.size(); ++i) {
       const auto& all = documents_[static_cast<size_t>(document[i])];
-      tokens.insert(tokens.end(), all.begin() + past[i], all.begin() + past[i] + count[i]);
+      tokens.insert(tokens.end(), all.begin(), all.begin() + count[i]);
+      for (int32_t j = 0; j < count[i]; ++j) rows.push_back(row(document[i], j));
     }
-    const Tensor logits = transformer_.extend(weights_, cache, tokens, slot, past, count);
-    REQUIRE(logits.shape() == Shape{static_cast<int64_t>(slot.size()), config_.vocab});
+    transformer_.prefill(weights_, cache, tokens, count, rows);
+  }
+  void copy(const model::KvCache& cache, const std::vector<int32_t>& from,
+            const std::vector<int32_t>& to) {
+    transformer_.copy_kv(cache, from, to);
+  }
+  int32_t row(int32_t document, int32_t position) const {
+    return tables_[static_cast<size_t>(document * per_document_ + position / 64)] * 64 +
+           position % 64;
+  }
+
+  /// Decodes token position[i] of document[i], -1: a row without a sequence. The largest difference
+  /// of the logits from the packed forward's.
+  double decode(const model::KvCache& cache, const std::vector<int32_t>& document,
+                const std::vector<int32_t>& position) {
+    std::vector<int32_t> ids, tables;
+    for (size_t i = 0; i < document.size(); ++i) {
+      const auto& all = documents_[static_cast<size_t>(document[i])];
+      ids.push_back(position[i] < 0 ? 0 : all[static_cast<size_t>(position[i])]);
+      for (int32_t m = 0; m < per_document_; ++m) {
+        tables.push_back(tables_[static_cast<size_t>(document[i] * per_document_ + m)]);
+      }
+    }
+    const auto b = static_cast<int64_t>(document.size());
+    const auto up = [&](const std::vector<int32_t>& values, Shape shape) {
+      return upload<int32_t>(backend_, values, std::move(shape), MemoryTag::kWorkspace);
+    };
+    const Tensor logits = transformer_.decode(
+        weights_, cache, up(ids, {b}), {up(tables, {b, per_document_}), up(position, {b}), 64});
+    REQUIRE(logits.shape() == Shape{b, config_.vocab});
     const std::vector<double> got = download(backend_, logits);
     double largest = 0;
     for (size_t i = 0; i < document.size(); ++i) {
-      const int32_t row = offsets_[static_cast<size_t>(document[i])] + past[i] + count[i] - 1;
+      if (position[i] < 0) continue;
+      const int32_t at = offsets_[static_cast<size_t>(document[i])] + position[i];
       for (int64_t v = 0; v < config_.vocab; ++v) {
-        const double wanted = packed_logits_[static_cast<size_t>(row * config_.vocab + v)];
+        const double wanted = packed_logits_[static_cast<size_t>(at * config_.vocab + v)];
         const double difference =
             std::abs(got[i * static_cast<size_t>(config_.vocab) + static_cast<size_t>(v)] - wanted);
         if (!(difference <= largest)) largest = difference;
@@ -67,7 +104,8 @@ class Decoder {
   model::Transformer transformer_;
   Documents documents_;
   std::vector<double> packed_logits_;
-  std::vector<int32_t> offsets_;
+  std::vector<int32_t> offsets_, tables_;
+  int32_t per_document_ = 0;
 };
 
 }  // namespace
@@ -75,40 +113,37 @@ class Decoder {
 TEST_CASE("packed prefill and batched decode give the packed forward's logits") {
   const std::string kind = GENERATE("qwen2", "qwen3", "llama");
   CAPTURE(kind);
-  Decoder decoder(kind, {9, 6, 11});
-  model::KvCache cache = decoder.cache(4, 11);
-  // Three prompts of 3, 1 and 7 tokens, in slots out of order.
-  CHECK(decoder.extend(cache, {0, 1, 2}, {3, 0, 1}, {0, 0, 0}, {3, 1, 7}) < 1e-11);
+  Decoder decoder(kind, {9, 6, 140});
+  const model::KvCache cache = decoder.cache({2, 0, 1}, 3);
+  // Prompts of 3 and 127 tokens and none; the last crosses into its third block.
+  decoder.prefill(cache, {0, 2}, {3, 127});
   for (int32_t i = 0; i < 4; ++i) {
-    CHECK(decoder.extend(cache, {0, 1, 2}, {3, 0, 1}, {3 + i, 1 + i, 7 + i}, {1, 1, 1}) < 1e-11);
+    CHECK(decoder.decode(cache, {0, 1, 2}, {3 + i, i, 127 + i}) < 1e-11);
   }
-  // Document 2 is finished; the others go on, in another order, one of them by several tokens.
-  CHECK(decoder.extend(cache, {1, 0}, {0, 3}, {5, 7}, {1, 2}) < 1e-11);
+  // Document 2 is finished; the others go on, in another order, beside a row without a sequence.
+  CHECK(decoder.decode(cache, {1, 2, 0}, {4, -1, 7}) < 1e-11);
 }
 
-TEST_CASE("a slot is used again for another sequence") {
-  Decoder decoder("qwen3", {8, 5});
-  model::KvCache cache = decoder.cache(1, 8);
-  CHECK(decoder.extend(cache, {0}, {0}, {0}, {8}) < 1e-11);
-  CHECK(decoder.extend(cache, {1}, {0}, {0}, {2}) < 1e-11);
-  CHECK(decoder.extend(cache, {1}, {0}, {2}, {3}) < 1e-11);
+TEST_CASE("rows of a cache that are copied serve another sequence") {
+  Decoder decoder("qwen2", {10, 10});
+  const model::KvCache cache = decoder.cache({1, 0}, 1);
+  decoder.prefill(cache, {0}, {4});
+  std::vector<int32_t> from, to;
+  for (int32_t i = 0; i < 4; ++i) {
+    from.push_back(decoder.row(0, i));
+    to.push_back(i);
+  }
+  const model::KvCache other = decoder.cache({0, 1}, 1);
+  decoder.copy(cache, from, to);  // document 0 now lives in block 0
+  CHECK(decoder.decode(cache, {0}, {4}) < 1e-11);
 }
 
-TEST_CASE("a prompt in chunks equals a prompt at once") {
-  Decoder decoder("qwen2", {10});
-  model::KvCache cache = decoder.cache(2, 16);
-  CHECK(decoder.extend(cache, {0}, {1}, {0}, {4}) < 1e-11);
-  CHECK(decoder.extend(cache, {0}, {1}, {4}, {5}) < 1e-11);
-  CHECK(decoder.extend(cache, {0}, {1}, {9}, {1}) < 1e-11);
-}
-
-TEST_CASE("extend refuses what does not fit its cache") {
-  Decoder decoder("llama", {9, 9});
-  model::KvCache cache = decoder.cache(2, 6);
-  CHECK_THROWS_AS(decoder.extend(cache, {0}, {0}, {0}, {7}), std::logic_error);
-  CHECK_THROWS_AS(decoder.extend(cache, {0}, {0}, {5}, {2}), std::logic_error);
-  CHECK_THROWS_AS(decoder.extend(cache, {0}, {2}, {0}, {1}), std::logic_error);
-  CHECK_THROWS_AS(decoder.extend(cache, {0, 1}, {1, 1}, {0, 0}, {1, 1}), std::logic_error);
+TEST_CASE("the KV cache refuses what does not fit") {
+  Decoder decoder("llama", {70});
+  const model::KvCache cache = decoder.cache({0}, 1);
+  CHECK_THROWS_AS(decoder.prefill(cache, {0}, {0}), std::logic_error);
+  CHECK_THROWS_AS(decoder.copy(cache, {0}, {64}), std::logic_error);
+  CHECK_THROWS_AS(decoder.decode(cache, {0}, {64}), std::logic_error);
 }
 
 }  // namespace verlcpp::test

@@ -45,8 +45,9 @@ TEST_CASE("what a run holds all the time, by hand") {
   CHECK(plan.peak()[MemoryTag::kWeights] == numel * 8);
   // The log-prob passes cut all 32 responses at once.
   CHECK(plan.peak()[MemoryTag::kLogits] == (8 * 128 + 32 * (2 * 8 - 1)) / 8 * 100 * 4);
-  // 32 responses over 8 ranks; 2 layers, K and V, 2 heads of 10, 256 positions.
-  CHECK(plan.peak()[MemoryTag::kKv] == 4 * 256 * 2 * 2 * 2 * 10 * 4);
+  // 32 responses over 8 ranks, 4 blocks of 64 positions each, and one; 2 layers, K and V, 2 heads
+  // of 10.
+  CHECK(plan.peak()[MemoryTag::kKv] == (4 * 4 + 1) * 64 * 2 * 2 * 2 * 10 * 4);
   // Layer: 4 x 32 + 2, 2 x 40 + 2 x 20 + 4, QK norm 40 + 20 + 4 + 2, 3 x 27; two layers, the last
   // one's output, and the head's 2 x 32 + 4.
   CHECK(plan.peak()[MemoryTag::kSaved] ==

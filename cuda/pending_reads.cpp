@@ -1,0 +1,46 @@
+#include "cuda/pending_reads.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
+
+#include "cuda/check.h"
+
+namespace verlcpp::cuda {
+
+PendingReads::Pinned::Pinned(size_t size) : bytes(size) {
+  check(cudaHostAlloc(reinterpret_cast<void**>(&data), bytes, cudaHostAllocDefault),
+        "cudaHostAlloc of " + std::to_string(bytes) + " bytes of pinned host memory");
+}
+
+PendingReads::Pinned::~Pinned() { cudaFreeHost(data); }
+
+std::shared_ptr<PendingReads::Pinned> PendingReads::take(size_t bytes) {
+  std::unique_ptr<Pinned> pinned;
+  const auto fits = std::find_if(idle_->begin(), idle_->end(),
+                                 [bytes](const auto& p) { return p->bytes >= bytes; });
+  if (fits != idle_->end()) {
+    pinned = std::move(*fits);
+    idle_->erase(fits);
+  } else {
+    pinned = std::make_unique<Pinned>(std::bit_ceil(std::max(bytes, size_t{4096})));
+  }
+  return {pinned.release(),
+          [idle = idle_](Pinned* p) { idle->push_back(std::unique_ptr<Pinned>(p)); }};
+}
+
+PendingRead PendingReads::read(const Tensor& x) {
+  const auto size = static_cast<size_t>(x.bytes());
+  auto pinned = take(size);
+  if (size > 0) {
+    check(cudaMemcpyAsync(pinned->data, x.data(), size, cudaMemcpyDeviceToHost, stream_),
+          "read_later");
+  }
+  return [wait = wait_, pinned = std::move(pinned), size, done = Event(stream_)] {
+    wait([&done] { return done.query(); });
+    return std::span<const std::byte>(pinned->data, size);
+  };
+}
+
+}  // namespace verlcpp::cuda
