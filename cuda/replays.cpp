@@ -47,7 +47,11 @@ void Replays::run(const std::string& key, const std::function<void()>& body) {
   expects(!inside_, "a replay in the body of a replay");
   Entry& entry = entries_[key];
   if (entry.graph == nullptr) {
-    if (!capture_ || !std::exchange(entry.ran, true)) return run_inside(body);
+    if (!capture_ || !entry.ran) {
+      run_inside(body);
+      entry.ran = true;
+      return;
+    }
     entry.graph = captured(body);
   }
   check(cudaGraphLaunch(entry.graph, stream_), "cudaGraphLaunch");

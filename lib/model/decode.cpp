@@ -30,6 +30,11 @@ Tensor as_rows(const Tensor& x_CKH) {
 
 }  // namespace
 
+Tensor Transformer::upload_ids(std::span<const int32_t> ids) const {
+  return verlcpp::upload<int32_t>(backend_, ids, {static_cast<int64_t>(ids.size())},
+                                  MemoryTag::kWorkspace);
+}
+
 KvCache Transformer::make_kv_cache(int64_t blocks) const {
   KvCache cache{.blocks = blocks, .k_CKH = {}, .v_CKH = {}};
   const Shape shape{blocks * kKvBlock, shard_.kv_heads, config_.head_dim};

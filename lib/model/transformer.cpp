@@ -51,14 +51,18 @@ DeviceBatch Transformer::upload(const data::PackedBatch& batch, const parallel::
     labels.push_back(batch.labels[r]);
     head_temperature.push_back(temperature[r]);
   }
+  const auto ids = [&](std::span<const int32_t> values) {
+    return verlcpp::upload<int32_t>(backend_, values, {static_cast<int64_t>(values.size())},
+                                    MemoryTag::kWorkspace);
+  };
   return {
       .rows = rows,
-      .token_ids_T = upload_ids(batch.token_ids),
-      .positions_T = upload_ids(batch.position),
+      .token_ids_T = ids(batch.token_ids),
+      .positions_T = ids(batch.position),
       .attention = ContextParallelAttention(backend_, nullptr).plan(batch, group, cp_comm_type_),
       .head_rows_host = {head_rows.begin(), head_rows.end()},
-      .head_rows_R = upload_ids(head_rows),
-      .labels_R = upload_ids(labels),
+      .head_rows_R = ids(head_rows),
+      .labels_R = ids(labels),
       .temperature_R = upload_as(backend_, statistics_dtype(dtype_), head_temperature,
                                  {static_cast<int64_t>(head_rows.size())}, MemoryTag::kWorkspace)};
 }
@@ -108,11 +112,6 @@ LayerTensors Transformer::layer_tensors(const ParameterBuffer& buffer, int64_t l
     t.k_norm_H = buffer.at(prefix + "k_norm.weight");
   }
   return t;
-}
-
-Tensor Transformer::upload_ids(std::span<const int32_t> ids) const {
-  return verlcpp::upload<int32_t>(backend_, ids, {static_cast<int64_t>(ids.size())},
-                                  MemoryTag::kWorkspace);
 }
 
 void Transformer::check_ids(std::span<const int32_t> ids) const {

@@ -30,7 +30,12 @@ std::vector<rollout::Response> generated(Backend& backend, const model::ModelCon
                                          DType dtype, const Prompts& prompts,
                                          const rollout::GenerateOptions& options);
 
-/// What sampled options give when any of token 0 and 1 ends a response.
+/// The same responses with the log-probs that packed forwards give their tokens.
+std::vector<rollout::Response> scored(Backend& backend, const model::ModelConfig& config,
+                                      DType dtype, const Prompts& prompts,
+                                      std::vector<rollout::Response> responses, double temperature);
+
+/// At most 90 tokens, of which 0 and 1 end a response.
 rollout::GenerateOptions sampled_options(double temperature, int64_t max_num_seqs);
 
 }  // namespace verlcpp::test

@@ -124,6 +124,14 @@ TEST_CASE("a response is that of one forward a token, whatever else is decoded")
   CHECK(different.size() > kLengths.size());
 }
 
+TEST_CASE("a rollout's log-probs are those of a packed forward over the whole") {
+  const model::ModelConfig config = generate_config("qwen2", 64);
+  const Prompts prompts(config, kLengths, 2);
+  cpu::CpuBackend backend;
+  const auto got = generated(backend, config, DType::kFloat64, prompts, sampled_options(1.5, 5));
+  check_equal(got, scored(backend, config, DType::kFloat64, prompts, got, 1.5));
+}
+
 TEST_CASE("a stop between two tokens returns nothing") {
   const model::ModelConfig config = generate_config("llama", 6);
   const Prompts prompts(config, {3, 9}, 1);
