@@ -253,8 +253,10 @@ void CudaBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor
   expect_tensor(ids, "ids", DType::kInt32, {rows});
   expect_tensor(log_prob, "log_prob", DType::kFloat32, {rows});
   expect_tensor(counters, "counters", DType::kInt32, {rows, 4});
+  const int64_t words = sample_workspace(rows, logits.dim(1), options) / size_of(DType::kInt64);
+  const Tensor workspace = allocate(DType::kInt64, {words}, MemoryTag::kWorkspace);
   cuda::sample(stream_, rows, logits.dim(1), ids.as<int32_t>(), log_prob.as<float>(),
-               logits.as<float>(), counters.as<int32_t>(), options);
+               logits.as<float>(), counters.as<int32_t>(), options, workspace.data());
 }
 
 void CudaBackend::advance_sequences(const Tensor& positions, const Tensor& counters) {

@@ -128,8 +128,11 @@ void token_log_prob_backward(cudaStream_t stream, DType dtype, int64_t rows, int
                              const float* lse, const float* d_log_prob, const float* d_entropy);
 
 // --- sample.cu
+/// Bytes of scratch.
+int64_t sample_workspace(int64_t rows, int64_t vocab, const SamplingOptions& options);
 void sample(cudaStream_t stream, int64_t rows, int64_t vocab, int32_t* ids, float* log_prob,
-            const float* logits, const int32_t* counters, const SamplingOptions& options);
+            const float* logits, const int32_t* counters, const SamplingOptions& options,
+            std::byte* workspace);
 
 // --- reduce.cu
 enum class Reduction { kSum, kMax, kMin };

@@ -105,8 +105,8 @@ void check_table(bool libraries) {
 
 }  // namespace
 
-// Tags: [small] takes seconds under compute-sanitizer, [own] runs kernels built here alone, [ranks] has
-// several ranks that wait for each other on the device.
+// Tags: [small] takes seconds under compute-sanitizer, [own] runs kernels built here alone, [ranks]
+// has several ranks that wait for each other on the device.
 
 TEST_CASE("every op of the table equals the CPU's, in float32 and within bfloat16's rounding",
           "[small][own]") {
@@ -184,6 +184,29 @@ TEST_CASE("the GPU draws the CPU's tokens", "[small][own]") {
           SamplingOptions{1.0, 20, 0.5, key}}) {
       INFO(vocab << " tokens, temperature " << options.temperature << ", top_k " << options.top_k
                  << ", top_p " << options.top_p);
+      const Drawn got = draw(*gpu, logits, rows, options), want = draw(cpu, logits, rows, options);
+      CHECK(got.ids == want.ids);
+      CHECK(largest_error(got.log_prob, want.log_prob) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("the GPU draws the CPU's tokens from vocabularies that several blocks share", "[own]") {
+  const auto gpu = cuda::make_backend(0);
+  cpu::CpuBackend cpu;
+  const PhiloxKey key = rng_key(12, RngPurpose::kSampling);
+  for (const auto& [rows, vocab] : {std::pair<int64_t, int64_t>{70, 40001}, {9, 151936}}) {
+    std::vector<double> logits = random_values(rows * vocab, 10);
+    for (int64_t i = 0; i < rows * vocab; ++i) {
+      auto& z = logits[static_cast<size_t>(i)];
+      const int64_t row = i / vocab;
+      if (row % 3 == 0) z = std::round(4 * z);                // ties
+      if (row % 3 == 1 && i % vocab % 5 != 2) z = -HUGE_VAL;  // most are ruled out
+      if (row % 3 == 2) z *= 20;
+    }
+    for (const double temperature : {0.0, 0.3, 1.0, 3.0}) {
+      INFO(vocab << " tokens, temperature " << temperature);
+      const SamplingOptions options{.temperature = temperature, .key = key};
       const Drawn got = draw(*gpu, logits, rows, options), want = draw(cpu, logits, rows, options);
       CHECK(got.ids == want.ids);
       CHECK(largest_error(got.log_prob, want.log_prob) < 1e-5);
