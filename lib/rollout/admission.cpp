@@ -11,6 +11,10 @@ namespace {
 
 using model::kKvBlock;
 
+/// Requests are let in once an eighth of the slots is free: a prefill takes as long as several
+/// decoding steps, however few prompts it has, and all sequences wait for it.
+constexpr int64_t kShareOfSlots = 8;
+
 /// Positions that are prefilled.
 int64_t prefilled(const Request& request) {
   return static_cast<int64_t>(request.prompt_ids.size()) - 1;
@@ -43,6 +47,8 @@ Admission::Admission(std::span<const Request> requests, int64_t slots, int64_t m
 Preparation Admission::admit(std::vector<Sequence>& active) {
   free_.release(std::exchange(spent_, {}));
   Preparation preparation;
+  const int64_t room = slots_ - static_cast<int64_t>(active.size());
+  if (!active.empty() && room * kShareOfSlots < slots_) return preparation;
   while (waiting() && std::cmp_less(active.size(), slots_)) {
     active.push_back(prompt_.waiting == 0 ? first_of_prompt(preparation)
                                           : next_of_prompt(preparation));

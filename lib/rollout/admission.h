@@ -40,7 +40,8 @@ class Admission {
   int64_t blocks() const { return blocks_; }
   int64_t table_length() const { return table_length_; }
   bool waiting() const { return next_ < requests_.size(); }
-  /// As many as there are requests and free slots; `active` gets them at its end.
+  /// As many as there are requests and free slots, once it is worth while; `active` gets them at
+  /// its end.
   Preparation admit(std::vector<Sequence>& active);
   void leave(const Sequence& sequence) { free_.release(sequence.table); }
 

@@ -86,6 +86,26 @@ TEST_CASE("a prompt of one token needs no prefill, a prompt of whole blocks no c
   CHECK(active[3].table[1] != active[2].table[1]);
 }
 
+TEST_CASE("requests wait until an eighth of the slots is free, or nobody is left") {
+  const std::vector<std::vector<int32_t>> prompts{{5, 6}};
+  const auto requests = requests_of(prompts, 40);
+  Admission admission(requests, 16, 3);
+  std::vector<Sequence> active;
+  admission.admit(active);
+  REQUIRE(active.size() == 16);
+  const auto leave = [&] {
+    admission.leave(active.front());
+    active.erase(active.begin());
+  };
+  leave();
+  admission.admit(active);
+  CHECK(active.size() == 15);
+  leave();
+  admission.admit(active);
+  CHECK(active.size() == 16);
+  CHECK(active.back().request == 17);
+}
+
 namespace {
 
 constexpr int64_t kResponse = 70;
