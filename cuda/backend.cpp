@@ -42,7 +42,9 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   check(cudaStreamCreateWithFlags(&comm_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  replays_ = std::make_unique<Replays>(stream_, pool_, options.graphs);
+  // Separate blocks make all of the device wait when one is freed, which no capture of a rank on
+  // it survives.
+  replays_ = std::make_unique<Replays>(stream_, pool_, options.graphs && !pool_->separate());
   pending_reads_ = std::make_unique<PendingReads>(
       stream_, [this](const std::function<cudaError_t()>& query) { wait_until(query); });
   staging_ = std::make_unique<Staging>(stream_, [this](cudaEvent_t event) {

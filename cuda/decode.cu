@@ -2,8 +2,7 @@
 #include <cmath>
 
 #include "cuda/check.h"
-#include "cuda/device.cuh"
-#include "cuda/kernels.h"
+#include "cuda/decode.cuh"
 
 // Attention of one token a sequence over a paged KV cache (flash decoding: Dao et al. 2023). The
 // positions of a sequence are cut into splits so that small batches fill the GPU too; a second pass
@@ -17,8 +16,6 @@ namespace {
 constexpr int kTile = 16;              // positions that a warp takes at one time
 constexpr int kWarps = 4;              // of a thread block of the tensor-core kernel
 constexpr int kHeads = 8;              // query heads it takes, those of one kv head
-constexpr int kPlainWarps = 8;         // of the plain kernel
-constexpr int kMostPerLane = 8;        // its head dims: up to 256 over 32 lanes
 constexpr int kMultiprocessors = 132;  // of an H100 or H200
 constexpr int kMostSplits = 32;
 
@@ -28,26 +25,6 @@ struct Parts {
   float2* stats;
   float* o;
 };
-
-/// Cache row of a position.
-__device__ inline int64_t row_of(const DecodeArgs& a, int sequence, int position) {
-  const int block = static_cast<int>(a.block);
-  const int32_t* table = a.tables + sequence * a.blocks_per_sequence;
-  return int64_t{table[position / block]} * block + position % block;
-}
-
-/// The new token's k and v of one kv head into the cache.
-template <class T>
-__device__ void write_new(const DecodeArgs& a, int sequence, int position, int kv_head, int thread,
-                          int threads) {
-  const int head_dim = static_cast<int>(a.head_dim);
-  const int64_t from = (sequence * a.kv_heads + kv_head) * head_dim;
-  const int64_t to = (row_of(a, sequence, position) * a.kv_heads + kv_head) * head_dim;
-  for (int d = thread; d < head_dim; d += threads) {
-    static_cast<T*>(a.cache_k)[to + d] = static_cast<const T*>(a.k)[from + d];
-    static_cast<T*>(a.cache_v)[to + d] = static_cast<const T*>(a.v)[from + d];
-  }
-}
 
 // --- bfloat16 on tensor cores
 
@@ -239,69 +216,6 @@ __global__ void merge_kernel(DecodeArgs a, Parts parts, int splits) {
   static_cast<bf16*>(a.o)[head * H + threadIdx.x] = __float2bfloat16(total > 0 ? o / total : 0.0f);
 }
 
-// --- any head dim up to 256, in float32 and bfloat16: one thread block a (head, sequence), whose
-// warps share the positions
-
-template <class T>
-__global__ void plain_kernel(DecodeArgs a) {
-  __shared__ float max_s[kPlainWarps], sum_s[kPlainWarps], o_s[kPlainWarps][32 * kMostPerLane];
-  const int head = static_cast<int>(blockIdx.x), sequence = static_cast<int>(blockIdx.y);
-  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
-  const int head_dim = static_cast<int>(a.head_dim), position = a.positions[sequence];
-  const int group = static_cast<int>(a.heads / a.kv_heads), kv_head = head / group;
-  const int64_t q_at = (sequence * a.heads + head) * head_dim;
-  const int64_t fresh = (sequence * a.kv_heads + kv_head) * head_dim;
-  if (position >= 0 && head % group == 0) {
-    write_new<T>(a, sequence, position, kv_head, warp * 32 + lane, 32 * kPlainWarps);
-  }
-  float mine[kMostPerLane], sum[kMostPerLane] = {}, max = -INFINITY, total = 0;
-#pragma unroll
-  for (int x = 0; x < kMostPerLane; ++x) {
-    const int d = lane + 32 * x;
-    mine[x] = d < head_dim ? to_float(static_cast<const T*>(a.q)[q_at + d]) : 0.0f;
-  }
-  for (int j = warp; j <= position; j += kPlainWarps) {
-    const bool own = j == position;
-    const int64_t at = own ? fresh : (row_of(a, sequence, j) * a.kv_heads + kv_head) * head_dim;
-    const T* k = static_cast<const T*>(own ? a.k : a.cache_k) + at;
-    const T* v = static_cast<const T*>(own ? a.v : a.cache_v) + at;
-    float product = 0;
-#pragma unroll
-    for (int x = 0; x < kMostPerLane; ++x) {
-      const int d = lane + 32 * x;
-      if (d < head_dim) product += mine[x] * to_float(k[d]);
-    }
-    const float score = a.scale * warp_sum(product), new_max = fmaxf(max, score);
-    const float keep = expf(max - new_max), p = expf(score - new_max);
-    total = total * keep + p;
-    max = new_max;
-#pragma unroll
-    for (int x = 0; x < kMostPerLane; ++x) {
-      const int d = lane + 32 * x;
-      if (d < head_dim) sum[x] = sum[x] * keep + p * to_float(v[d]);
-    }
-  }
-#pragma unroll
-  for (int x = 0; x < kMostPerLane; ++x) o_s[warp][lane + 32 * x] = sum[x];
-  if (lane == 0) {
-    max_s[warp] = max;
-    sum_s[warp] = total;
-  }
-  __syncthreads();
-  const int d = warp * 32 + lane;
-  if (d >= head_dim) return;
-  float all = 0, o = 0;
-  max = -INFINITY;
-  for (int w = 0; w < kPlainWarps; ++w) max = fmaxf(max, max_s[w]);
-  for (int w = 0; w < kPlainWarps; ++w) {
-    if (sum_s[w] == 0) continue;
-    const float weight = expf(max_s[w] - max);
-    all += weight * sum_s[w];
-    o += weight * o_s[w][d];
-  }
-  static_cast<T*>(a.o)[q_at + d] = from_float<T>(all > 0 ? o / all : 0.0f);
-}
-
 int64_t head_groups(const DecodeArgs& a) { return (a.heads / a.kv_heads + kHeads - 1) / kHeads; }
 
 bool on_tensor_cores(DType dtype, const DecodeArgs& a) {
@@ -330,13 +244,6 @@ void launch(cudaStream_t stream, const DecodeArgs& a, int64_t splits, float* wor
   merge_kernel<H><<<heads, H, 0, stream>>>(a, parts, static_cast<int>(splits));
 }
 
-__global__ void advance_kernel(int64_t sequences, int32_t* positions, int32_t* counters) {
-  const int64_t b = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (b >= sequences || positions[b] < 0) return;
-  ++positions[b];
-  ++counters[4 * b + 3];
-}
-
 }  // namespace
 
 int64_t decode_attention_workspace(DType dtype, const DecodeArgs& args) {
@@ -345,25 +252,15 @@ int64_t decode_attention_workspace(DType dtype, const DecodeArgs& args) {
 }
 
 void decode_attention(cudaStream_t stream, DType dtype, const DecodeArgs& args, float* workspace) {
-  expects(args.head_dim <= 32 * kMostPerLane, "attention: head dims up to 256");
   if (args.sequences == 0) return;
   if (on_tensor_cores(dtype, args)) {
     const int64_t splits = splits_of(dtype, args);
     args.head_dim == 64 ? launch<64>(stream, args, splits, workspace)
                         : launch<128>(stream, args, splits, workspace);
   } else {
-    const dim3 grid(static_cast<unsigned>(args.heads), static_cast<unsigned>(args.sequences));
-    dispatch(dtype,
-             [&]<class T>() { plain_kernel<T><<<grid, dim3(32, kPlainWarps), 0, stream>>>(args); });
+    decode_attention_plain(stream, dtype, args);
   }
   check_launch("decode_attention");
-}
-
-void advance_sequences(cudaStream_t stream, int64_t sequences, int32_t* positions,
-                       int32_t* counters) {
-  if (sequences == 0) return;
-  advance_kernel<<<grid_for(sequences, 128), 128, 0, stream>>>(sequences, positions, counters);
-  check_launch("advance_sequences");
 }
 
 }  // namespace verlcpp::cuda

@@ -27,6 +27,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   /// DeviceError with what each tag holds when the card is full.
   std::shared_ptr<std::byte> allocate(int64_t bytes, MemoryTag tag);
 
+  /// Every block is an allocation of the driver's own.
+  bool separate() const { return separate_; }
   MemoryBytes peak_bytes() const;
   void reset_peak_bytes();
   /// Taken from the card.

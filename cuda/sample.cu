@@ -2,173 +2,14 @@
 #include <cmath>
 
 #include "cuda/check.h"
-#include "cuda/device.cuh"
 #include "cuda/kernels.h"
-#include "cuda/philox.cuh"
+#include "cuda/sample.cuh"
 
-// Without top-k and top-p: one read of the logits, by several blocks a row. With them: one block a
-// row, thresholds found by bisection over the bits of a float whose order is that of unsigned
-// integers. Ties go to the lower token, as on the CPU.
+// Sampling from all tokens: one read of the logits, by several blocks a row. Ties go to the lower
+// token, as on the CPU.
 
 namespace verlcpp::cuda {
 namespace {
-
-constexpr int kThreads = 512;
-
-/// Rises with x.
-__device__ inline uint32_t key_of(float x) {
-  const uint32_t bits = __float_as_uint(x);
-  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-/// What is kept of a row: keys above `key`, and of those equal to it tokens up to `last`.
-struct Cut {
-  uint32_t key = 0;
-  int last = INT32_MAX;
-  __device__ bool keeps(uint32_t k, int token) const {
-    return k > key || (k == key && token <= last);
-  }
-};
-
-struct Row {
-  const float* logits;
-  int vocab;
-  float temperature;
-  __device__ float z(int v) const { return logits[v] / temperature; }
-};
-
-/// Sum over the row of weight(token, key) where it counts.
-template <class Weight>
-__device__ double row_sum(const Row& row, Weight weight) {
-  double sum = 0;
-  for (int v = threadIdx.x; v < row.vocab; v += blockDim.x) sum += weight(v, key_of(row.z(v)));
-  return block_sum(sum);
-}
-
-/// The cut after the fewest best tokens, among those that `within` keeps, whose weights reach
-/// `goal`.
-template <class Weight>
-__device__ Cut cut_at(const Row& row, const Cut& within, double goal, Weight weight) {
-  uint32_t low = 0, high = 0xffffffffu;  // the largest key whose suffix reaches the goal
-  while (low < high) {
-    const uint32_t middle = high - (high - low) / 2;  // rounded up, without overflow
-    const double sum = row_sum(row, [&](int v, uint32_t k) {
-      return k >= middle && within.keeps(k, v) ? weight(k, v) : 0.0;
-    });
-    if (sum >= goal) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  const double above = row_sum(
-      row, [&](int v, uint32_t k) { return k > low && within.keeps(k, v) ? weight(k, v) : 0.0; });
-  int first = 0, last = row.vocab - 1;  // the lowest token up to which ties are needed
-  while (first < last) {
-    const int middle = first + (last - first) / 2;
-    const double sum = row_sum(row, [&](int v, uint32_t k) {
-      return k == low && v <= middle && within.keeps(k, v) ? weight(k, v) : 0.0;
-    });
-    if (above + sum >= goal) {
-      last = middle;
-    } else {
-      first = middle + 1;
-    }
-  }
-  return {low, last};
-}
-
-/// A token and its score: of two the better one has the larger score, then the lower token.
-struct Best {
-  double score = -HUGE_VAL;
-  int token = INT32_MAX;
-  __device__ void take(double other, int other_token) {
-    if (!(other > score || (other == score && other_token < token))) return;  // NaN is not
-    score = other;
-    token = other_token;
-  }
-};
-
-__device__ Best warp_best(Best best) {
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const double other = __shfl_xor_sync(0xffffffffu, best.score, offset);
-    best.take(other, __shfl_xor_sync(0xffffffffu, best.token, offset));
-  }
-  return best;
-}
-
-/// Every thread gets it.
-__device__ Best block_best(Best best) {
-  __shared__ double scores[32];
-  __shared__ int tokens[32];
-  best = warp_best(best);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) {
-    scores[warp] = best.score;
-    tokens[warp] = best.token;
-  }
-  __syncthreads();
-  Best all;
-  for (int w = 0; w < static_cast<int>(blockDim.x) / 32; ++w) all.take(scores[w], tokens[w]);
-  return all;
-}
-
-struct Options {
-  double temperature;  // 1 when greedy
-  int64_t top_k;
-  double top_p;
-  uint2 key;
-};
-
-__device__ uint2 row_key_of(const int32_t* counters, int64_t row, const Options& options) {
-  const int32_t* c = counters + 4 * row;
-  const uint4 words = philox4x32({static_cast<uint32_t>(c[0]), static_cast<uint32_t>(c[1]),
-                                  static_cast<uint32_t>(c[2]), static_cast<uint32_t>(c[3])},
-                                 options.key);
-  return {words.x, words.y};
-}
-
-__device__ double gumbel(uint32_t word) { return -log(-log(uniform_open(word))); }
-
-__global__ void cut_sample_kernel(int vocab, int32_t* ids, float* log_prob, const float* logits,
-                                  const int32_t* counters, Options options) {
-  const int64_t b = blockIdx.x;
-  const Row row{logits + b * vocab, vocab, static_cast<float>(options.temperature)};
-  float max = -INFINITY;
-  for (int v = threadIdx.x; v < vocab; v += blockDim.x) max = fmaxf(max, row.z(v));
-  max = block_max(max);
-  const double lse =
-      max + log(row_sum(row, [&](int v, uint32_t) -> double { return expf(row.z(v) - max); }));
-
-  Cut cut;
-  if (options.top_k > 0 && options.top_k < vocab) {
-    cut = cut_at(row, cut, static_cast<double>(options.top_k), [](uint32_t, int) { return 1.0; });
-  }
-  if (options.top_p < 1.0) {
-    const auto weight = [&](uint32_t, int v) -> double { return expf(row.z(v) - max); };
-    const double total =
-        row_sum(row, [&](int v, uint32_t k) { return cut.keeps(k, v) ? weight(k, v) : 0.0; });
-    cut = cut_at(row, cut, options.top_p * total, weight);
-  }
-
-  const uint2 row_key = row_key_of(counters, b, options);
-  Best best;
-  for (int v = threadIdx.x; v < vocab; v += blockDim.x) {
-    const float z = row.z(v);
-    if (!cut.keeps(key_of(z), v)) continue;
-    const uint4 block = philox4x32({static_cast<uint32_t>(v) / 4, 0, 0, 0}, row_key);
-    const uint32_t word[4] = {block.x, block.y, block.z, block.w};
-    best.take(z + gumbel(word[v % 4]), v);
-  }
-  best = block_best(best);
-  if (threadIdx.x != 0) return;
-  const int token = best.token < vocab ? best.token : 0;  // where all logits are NaN
-  ids[b] = token;
-  log_prob[b] = static_cast<float>(row.z(token) - lse);
-}
-
-// --- without a cut
 
 constexpr int kPartThreads = 256;
 constexpr int kMostParts = 32;
@@ -202,7 +43,7 @@ struct Running {
   }
   /// Four tokens from 4 q on. Returns whether one had to be looked at.
   template <bool kGreedy>
-  __device__ bool take(int q, const float4& four, const Options& options, uint2 row_key) {
+  __device__ bool take(int q, const float4& four, const DrawOptions& options, uint2 row_key) {
     const float logit[4] = {four.x, four.y, four.z, four.w};
     const auto temperature = static_cast<float>(options.temperature);
     float z[4], high = -INFINITY;
@@ -242,7 +83,7 @@ struct Running {
 /// blockIdx: part, row.
 template <bool kGreedy>
 __global__ void part_kernel(int vocab, Part* parts, const float* logits, const int32_t* counters,
-                            Options options) {
+                            DrawOptions options) {
   const int64_t row = blockIdx.y;
   const uint2 row_key = row_key_of(counters, row, options);
   const int quads = (vocab + 3) / 4, count = (quads + gridDim.x - 1) / gridDim.x;
@@ -263,7 +104,7 @@ __global__ void part_kernel(int vocab, Part* parts, const float* logits, const i
 
 /// One warp a row.
 __global__ void join_kernel(int vocab, int parts, int32_t* ids, float* log_prob, const Part* part,
-                            const float* logits, Options options) {
+                            const float* logits, DrawOptions options) {
   const int64_t row = blockIdx.x;
   const int lane = static_cast<int>(threadIdx.x);
   Part mine{0, {}, -INFINITY};
@@ -307,15 +148,13 @@ void sample(cudaStream_t stream, int64_t rows, int64_t vocab, int32_t* ids, floa
   expects(rows == 0 || vocab > 0, "sampling from an empty vocabulary");
   if (rows == 0) return;
   const bool greedy = options.temperature <= 0;
-  const Options device{.temperature = greedy ? 1.0 : options.temperature,
-                       .top_k = options.top_k,
-                       .top_p = options.top_p,
-                       .key = {options.key[0], options.key[1]}};
+  const DrawOptions device{.temperature = greedy ? 1.0 : options.temperature,
+                           .top_k = options.top_k,
+                           .top_p = options.top_p,
+                           .key = {options.key[0], options.key[1]}};
   const auto n = static_cast<int>(vocab);
   if (cuts(vocab, options)) {
-    cut_sample_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        n, ids, log_prob, logits, counters, device);
-    return check_launch("sample");
+    return sample_cut(stream, rows, n, ids, log_prob, logits, counters, device);
   }
   const auto parts = static_cast<unsigned>(parts_of(rows, vocab));
   const dim3 grid(parts, static_cast<unsigned>(rows));
