@@ -14,8 +14,7 @@ namespace verlcpp::cuda {
 namespace {
 
 constexpr int kTile = 16;              // positions that a warp takes at one time
-constexpr int kWarps = 4;              // of a thread block of the tensor-core kernel
-constexpr int kHeads = 8;              // query heads it takes, those of one kv head
+constexpr int kHeads = 8;              // query heads of a thread block, those of one kv head
 constexpr int kMultiprocessors = 132;  // of an H100 or H200
 constexpr int kMostSplits = 32;
 
@@ -125,7 +124,7 @@ __device__ void take_tile(Running<H>& r, const uint32_t* q, const TileRows<H>& k
 
 /// What the warps of a thread block have found, joined: the split's, or where it is the only one
 /// the output.
-template <int H>
+template <int H, int kWarps>
 __device__ void join_warps(const Running<H>& r, const DecodeArgs& a, const Parts& parts,
                            int64_t first_head, int heads, int g, int c) {
   __shared__ float max_s[kWarps][kHeads], sum_s[kWarps][kHeads], o_s[kWarps][kHeads][H];
@@ -163,9 +162,13 @@ __device__ void join_warps(const Running<H>& r, const DecodeArgs& a, const Parts
   }
 }
 
-/// blockIdx: split; kv head, and which kHeads of its query heads; sequence.
+/// Warps that a multiprocessor has registers for.
 template <int H>
-__global__ void __launch_bounds__(32 * kWarps, H <= 64 ? 4 : 2)
+constexpr int kResident = H <= 64 ? 16 : 8;
+
+/// blockIdx: split; kv head, and which kHeads of its query heads; sequence.
+template <int H, int kWarps>
+__global__ void __launch_bounds__(32 * kWarps, kResident<H> / kWarps)
     decode_kernel(DecodeArgs a, Parts parts) {
   const int sequence = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32;
   const int kv_head = static_cast<int>(blockIdx.y % a.kv_heads), g = lane / 4, c = lane % 4;
@@ -197,7 +200,7 @@ __global__ void __launch_bounds__(32 * kWarps, H <= 64 ? 4 : 2)
                         static_cast<const bf16*>(a.v) + fresh, stride, position - start};
     take_tile<H>(r, q, k, v, scale_log2, g, c);
   }
-  join_warps<H>(r, a, parts, first_head, heads, g, c);
+  join_warps<H, kWarps>(r, a, parts, first_head, heads, g, c);
 }
 
 /// One thread block a (head, sequence).
@@ -223,43 +226,57 @@ bool on_tensor_cores(DType dtype, const DecodeArgs& a) {
          a.block % kTile == 0;
 }
 
-/// Enough that all multiprocessors have work, of 64 positions at least in a full table.
-int64_t splits_of(DType dtype, const DecodeArgs& a) {
-  if (!on_tensor_cores(dtype, a) || a.sequences == 0) return 1;
-  constexpr int64_t kAtOneTime = 4 * kMultiprocessors;
-  const int64_t wanted = kAtOneTime / (a.sequences * a.kv_heads * head_groups(a));
+/// How a call fills the GPU: thread blocks of as many warps as the multiprocessors have room for,
+/// and where that is not enough several to a (sequence, kv head), 64 positions of a full table
+/// each.
+struct Filling {
+  int64_t warps, splits;
+};
+
+Filling filling_of(const DecodeArgs& a) {
+  const int64_t resident = a.head_dim <= 64 ? kResident<64> : kResident<128>;
+  const int64_t blocks = a.sequences * a.kv_heads * head_groups(a);
+  int64_t warps = resident;
+  while (warps > 4 && blocks * warps > kMultiprocessors * resident) warps /= 2;
+  const int64_t wanted = kMultiprocessors * (resident / warps) / blocks;
   const int64_t most = a.blocks_per_sequence * a.block / 64;
-  return std::max<int64_t>(1, std::min({wanted, most, int64_t{kMostSplits}}));
+  return {warps, std::max<int64_t>(1, std::min({wanted, most, int64_t{kMostSplits}}))};
 }
 
-template <int H>
+template <int H, int kWarps>
 void launch(cudaStream_t stream, const DecodeArgs& a, int64_t splits, float* workspace) {
   const int64_t parts_count = a.sequences * a.heads * splits;
   const Parts parts{reinterpret_cast<float2*>(workspace), workspace + 2 * parts_count};
   const dim3 grid(static_cast<unsigned>(splits), static_cast<unsigned>(a.kv_heads * head_groups(a)),
                   static_cast<unsigned>(a.sequences));
-  decode_kernel<H><<<grid, 32 * kWarps, 0, stream>>>(a, parts);
+  decode_kernel<H, kWarps><<<grid, 32 * kWarps, 0, stream>>>(a, parts);
   if (splits == 1) return;
   const dim3 heads(static_cast<unsigned>(a.heads), static_cast<unsigned>(a.sequences));
   merge_kernel<H><<<heads, H, 0, stream>>>(a, parts, static_cast<int>(splits));
 }
 
+void launch(cudaStream_t stream, const DecodeArgs& a, float* workspace) {
+  const auto [warps, splits] = filling_of(a);
+  const auto chosen = a.head_dim == 64 ? warps == 16  ? launch<64, 16>
+                                         : warps == 8 ? launch<64, 8>
+                                                      : launch<64, 4>
+                      : warps == 8 ? launch<128, 8>
+                                       : launch<128, 4>;
+  chosen(stream, a, splits, workspace);
+}
+
 }  // namespace
 
 int64_t decode_attention_workspace(DType dtype, const DecodeArgs& args) {
-  const int64_t splits = splits_of(dtype, args);
+  if (args.sequences == 0 || !on_tensor_cores(dtype, args)) return 0;
+  const int64_t splits = filling_of(args).splits;
   return splits == 1 ? 0 : args.sequences * args.heads * splits * (args.head_dim + 2);
 }
 
 void decode_attention(cudaStream_t stream, DType dtype, const DecodeArgs& args, float* workspace) {
   if (args.sequences == 0) return;
-  if (on_tensor_cores(dtype, args)) {
-    const int64_t splits = splits_of(dtype, args);
-    args.head_dim == 64 ? launch<64>(stream, args, splits, workspace)
-                        : launch<128>(stream, args, splits, workspace);
-  } else {
-    decode_attention_plain(stream, dtype, args);
-  }
+  if (!on_tensor_cores(dtype, args)) return decode_attention_plain(stream, dtype, args);
+  launch(stream, args, workspace);
   check_launch("decode_attention");
 }
 

@@ -39,6 +39,7 @@ std::vector<double> DecodeCase::cache(uint64_t stream) const {
 std::vector<DecodeCase> decode_cases() {
   std::vector<int32_t> many;
   for (int32_t i = 0; i < 300; ++i) many.push_back(i % 17 == 5 ? -1 : i * 7 % 150);
+  const std::vector<int32_t> hundred(many.begin(), many.begin() + 100);
   const std::vector<int32_t> some{0, 1, 15, 16, 63, 64, -1, 100, 126, 127, 128, 400};
   return {{"odd heads", 4, 2, 6, 4, {0, 3, 4, -1, 9}},
           {"one long sequence", 14, 2, 64, 64, {1000}},
@@ -50,6 +51,8 @@ std::vector<DecodeCase> decode_cases() {
           {"wide heads", 2, 1, 256, 64, some},
           {"small blocks", 14, 2, 64, 8, {7, 8, 40, -1}},
           {"many sequences", 14, 2, 64, 64, many},
+          {"a hundred sequences", 14, 2, 64, 64, hundred},
+          {"a hundred sequences, heads of 128", 12, 2, 128, 64, hundred},
           {"no sequence in any row", 14, 2, 64, 64, {-1, -1}},
           {"no rows", 4, 2, 64, 64, {}}};
 }
