@@ -8,6 +8,7 @@
 #include "cpu/cpu_backend.h"
 #include "generate_case.h"
 #include "model/tiny_model.h"
+#include "rollout/decode_batch.h"
 #include "support/catch.h"
 
 using namespace verlcpp;
@@ -130,6 +131,24 @@ TEST_CASE("a rollout's log-probs are those of a packed forward over the whole") 
   cpu::CpuBackend backend;
   const auto got = generated(backend, config, DType::kFloat64, prompts, sampled_options(1.5, 5));
   check_equal(got, scored(backend, config, DType::kFloat64, prompts, got, 1.5));
+}
+
+TEST_CASE("few sizes of a decoding step hold any number of sequences") {
+  CHECK(rollout::bucket_of(1, 1000) == 8);
+  CHECK(rollout::bucket_of(8, 1000) == 8);
+  CHECK(rollout::bucket_of(9, 1000) == 12);
+  CHECK(rollout::bucket_of(13, 1000) == 16);
+  CHECK(rollout::bucket_of(193, 1000) == 256);
+  CHECK(rollout::bucket_of(193, 200) == 200);
+  CHECK(rollout::bucket_of(2, 3) == 3);
+  std::set<int64_t> sizes;
+  for (int64_t active = 1; active <= 1000; ++active) {
+    const int64_t rows = rollout::bucket_of(active, 1000);
+    CHECK(rows >= active);
+    CHECK((rows <= 8 || 2 * rows < 3 * active + 2));
+    sizes.insert(rows);
+  }
+  CHECK(sizes.size() == 15);
 }
 
 TEST_CASE("a stop between two tokens returns nothing") {
