@@ -38,7 +38,7 @@ PendingRead PendingReads::read(const Tensor& x) {
           "read_later");
   }
   return [wait = wait_, pinned = std::move(pinned), size, done = Event(stream_)] {
-    wait([&done] { return done.query(); });
+    wait([&done] { return done.status(); });
     return std::span<const std::byte>(pinned->data, size);
   };
 }

@@ -37,19 +37,26 @@ std::shared_ptr<std::byte> ReplayMemory::lend(Block block) {
 
 // --- graphs
 
-Replays::Replays(cudaStream_t stream, std::shared_ptr<MemoryPool> pool, bool capture)
+namespace {
+constexpr int64_t kMostRuns = 64;  // before a capture, settled or not
+}  // namespace
+
+Replays::Replays(cudaStream_t stream, std::shared_ptr<MemoryPool> pool, bool capture, Trials trials)
     : stream_(stream),
       pool_(std::move(pool)),
       capture_(capture),
+      trials_(std::move(trials)),
       memory_(std::make_shared<ReplayMemory>(pool_)) {}
 
 void Replays::run(const std::string& key, const std::function<void()>& body) {
   expects(!inside_, "a replay in the body of a replay");
   Entry& entry = entries_[key];
   if (entry.graph == nullptr) {
-    if (!capture_ || !entry.ran) {
+    if (!capture_ || (!entry.settled && entry.runs < kMostRuns)) {
+      const int64_t before = trials_();
       run_inside(body);
-      entry.ran = true;
+      entry.settled = trials_() == before;
+      ++entry.runs;
       return;
     }
     entry.graph = captured(body);

@@ -35,12 +35,16 @@ class ReplayMemory : public std::enable_shared_from_this<ReplayMemory> {
 };
 
 /// Backend::replay on one stream by CUDA graphs. A body runs as it is the first time, so that
-/// libraries load their kernels and memory grows outside of a capture; the second time it is
-/// captured, for other threads' ranks without any effect.
+/// libraries load their kernels and memory grows outside of a capture, and as long as its ops still
+/// try ways of doing their work; then it is captured, for other threads' ranks without any effect.
 class Replays {
  public:
+  /// How often ops have tried another way so far: a graph would keep the one it meets.
+  using Trials = std::function<int64_t()>;
   /// Without `capture` bodies run as they are, in their own memory all the same.
-  Replays(cudaStream_t stream, std::shared_ptr<MemoryPool> pool, bool capture);
+  Replays(
+      cudaStream_t stream, std::shared_ptr<MemoryPool> pool, bool capture,
+      Trials trials = [] { return int64_t{0}; });
   ~Replays() { forget(); }
   Replays(const Replays&) = delete;
   Replays& operator=(const Replays&) = delete;
@@ -56,7 +60,8 @@ class Replays {
 
  private:
   struct Entry {
-    bool ran = false;
+    int64_t runs = 0;
+    bool settled = false;  // the last run tried nothing
     cudaGraphExec_t graph = nullptr;
   };
   cudaGraphExec_t captured(const std::function<void()>& body);
@@ -65,6 +70,7 @@ class Replays {
   cudaStream_t stream_;
   std::shared_ptr<MemoryPool> pool_;
   bool capture_, inside_ = false;
+  Trials trials_;
   std::shared_ptr<ReplayMemory> memory_;
   std::map<std::string, Entry> entries_;
 };
