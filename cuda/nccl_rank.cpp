@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -78,15 +79,28 @@ parallel::Work NcclRank::start(ncclComm_t communicator, const char* group, const
 }
 
 void NcclRank::settle(ncclComm_t communicator) {
+  // A collective is taken within some microseconds, which a sleep of the host would multiply;
+  // making a communicator takes long.
+  constexpr auto kSpin = std::chrono::microseconds(200);
+  std::optional<std::chrono::steady_clock::time_point> waiting_since;
   ncclResult_t status = ncclInProgress;
-  for (bool waiting = false;; waiting = true) {
+  while (true) {
     check_nccl(nccl().async_error(communicator, &status), communicator, "ncclCommGetAsyncError");
     check_nccl(status, communicator, "a call");
-    if (waiting != (status == ncclInProgress)) status_.set_waiting(status == ncclInProgress);
-    if (status != ncclInProgress) return;
-    fail_if_aborted();
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (status != ncclInProgress) break;
+    const auto now = std::chrono::steady_clock::now();
+    if (!waiting_since) {
+      status_.set_waiting(true);
+      waiting_since = now;
+    }
+    if (now - *waiting_since < kSpin) {
+      std::this_thread::yield();
+    } else {
+      fail_if_aborted();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
   }
+  if (waiting_since) status_.set_waiting(false);
 }
 
 void NcclRank::fail_if_aborted() {

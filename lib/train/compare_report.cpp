@@ -182,6 +182,11 @@ std::string verdict_text(const Comparison& comparison, const TrainConfig& config
         agreement_text("gradient norms", verdict.differing.grad_norms, verdict.grad_norm_tolerance);
   }
   text += " (" + config.actor_rollout_ref.actor.megatron.dtype + ")";
+  if (comparison.arms.front().losses.size() > 1 && judged_mini_batches(run_dtype(config))) {
+    text +=
+        "; the first mini-batch is judged,\nfor the optimizer steps between the others amplify "
+        "16-bit rounding";
+  }
   if (verdict.nothing_learned) {
     text += "\nno sample had an advantage: every gradient is zero, so equal losses say little";
   }
@@ -200,10 +205,15 @@ double grad_norm_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 1e-5 : 5e-3;
 }
 
+std::optional<size_t> judged_mini_batches(DType dtype) {
+  const bool wide = dtype == DType::kFloat64 || dtype == DType::kFloat32;
+  return wide ? std::nullopt : std::optional<size_t>(1);
+}
+
 Disagreement disagreement(const Comparison& comparison, DType dtype) {
   Disagreement found;
   for (const ArmResult& arm : comparison.arms) {
-    const ArmDifference d = difference(arm, comparison.arms.front());
+    const ArmDifference d = difference(arm, comparison.arms.front(), judged_mini_batches(dtype));
     // Negated, so that what is no number differs.
     if (!(d.loss_abs <= loss_tolerance(dtype))) found.losses.push_back(arm.name);
     if (!(d.grad_norm_rel <= grad_norm_tolerance(dtype))) found.grad_norms.push_back(arm.name);
@@ -251,10 +261,15 @@ std::string to_json(const Comparison& comparison, std::span<const CompareArm> ar
     entry["loss_rel"] = d.loss_rel;
     entry["grad_norm_rel"] = d.grad_norm_rel;
     entry["speedup"] = d.speedup;
+    const ArmDifference first = difference(arm, reference, 1);
+    entry["first_mini_batch"] = {{"loss_abs", first.loss_abs},
+                                 {"grad_norm_rel", first.grad_norm_rel}};
     out["differences"].push_back(entry);
   }
   const Verdict verdict = judge(comparison, arms.front().config);
   out["verdict"]["equal_tokens"] = verdict.equal_tokens;
+  out["verdict"]["judged_mini_batches"] =
+      judged_mini_batches(run_dtype(arms.front().config)).value_or(reference.losses.size());
   out["verdict"]["loss_tolerance"] = verdict.loss_tolerance;
   out["verdict"]["loss_within_tolerance"] = verdict.differing.losses.empty();
   out["verdict"]["grad_norm_tolerance"] = verdict.grad_norm_tolerance;

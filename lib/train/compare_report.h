@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,8 +17,14 @@ double loss_tolerance(DType dtype);
 /// Largest relative difference of gradient norms: 1e-9, 1e-5 and, in 16-bit dtypes, 5e-3.
 double grad_norm_tolerance(DType dtype);
 
-/// The arms, by name, of which some loss or gradient norm is not within the tolerance of the first
-/// arm's; one that is not a number is not.
+/// How many mini-batches of a step are judged: all, but in 16-bit dtypes the first alone. The later
+/// ones follow optimizer steps, and Adam's first ones turn a gradient that rounding has moved
+/// across zero into a whole step the other way: two packings on one layout then differ by per
+/// cents.
+std::optional<size_t> judged_mini_batches(DType dtype);
+
+/// The arms, by name, of which some judged loss or gradient norm is not within the tolerance of the
+/// first arm's; one that is not a number is not.
 struct Disagreement {
   std::vector<std::string> losses, grad_norms;
 
