@@ -106,6 +106,16 @@ void CudaBackend::synchronize() {
   wait_until([this] { return cudaStreamQuery(stream_); });
 }
 
+void CudaBackend::bound_run_ahead() {
+  constexpr int64_t kProductsOfMark = 16;
+  constexpr size_t kMostMarks = 5;
+  if (++products_ % kProductsOfMark != 0) return;
+  marks_.emplace_back(stream_);
+  if (marks_.size() <= kMostMarks) return;
+  wait_until([this] { return marks_.front().status(); });
+  marks_.pop_front();
+}
+
 void CudaBackend::wait_until(const std::function<cudaError_t()>& query) {
   cudaError_t status = query();
   for (int64_t looks = 0; status == cudaErrorNotReady; ++looks) {
@@ -149,6 +159,7 @@ void CudaBackend::matmul(const Tensor& c, const Tensor& a, const Tensor& b, bool
     if (!accumulate) fill_zero(c);
     return;
   }
+  bound_run_ahead();
   matmul_->run(c, a, b, transpose_a, transpose_b, accumulate);
 }
 

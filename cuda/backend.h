@@ -2,11 +2,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "cuda/attention_cudnn.h"
+#include "cuda/event.h"
 #include "cuda/host_calls.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
@@ -116,6 +118,10 @@ class CudaBackend final : public Backend {
                       const Tensor& lse_TN, const Tensor& d_o_TNH, const Tensor& d_q_TNH,
                       const Tensor& d_k_TKH, const Tensor& d_v_TKH, bool accumulate);
 
+  /// The driver queues about a thousand launches; then it lets the host wait for room, where an
+  /// abort cannot reach it. So the host waits here, before there are so many: matrix products,
+  /// with few launches between them, are counted.
+  void bound_run_ahead();
   /// Waits while `query` says cudaErrorNotReady, and throws what host code has thrown.
   void wait_until(const std::function<cudaError_t()>& query);
 
@@ -123,6 +129,8 @@ class CudaBackend final : public Backend {
   BackendOptions options_;
   cudaStream_t stream_ = nullptr, comm_stream_ = nullptr;
   WaitHook wait_hook_;
+  int64_t products_ = 0;
+  std::deque<Event> marks_;  // one every some products
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<HostCalls> host_calls_;

@@ -96,7 +96,8 @@ void CudaBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, 
 // --- attention. cuDNN leaves rows in no document as they are, and writes bfloat16.
 
 CudnnAttention& CudaBackend::cudnn() {
-  if (!cudnn_) cudnn_ = std::make_unique<CudnnAttention>(stream_, pool_, options_.deterministic);
+  if (!cudnn_)
+    cudnn_ = std::make_unique<CudnnAttention>(stream_, pool_, options_.deterministic, options_.who);
   return *cudnn_;
 }
 

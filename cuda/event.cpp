@@ -15,10 +15,12 @@ void Event::before(cudaStream_t stream) const {
   check(cudaStreamWaitEvent(stream, event_.get(), 0), "cudaStreamWaitEvent");
 }
 
+cudaError_t Event::status() const { return cudaEventQuery(event_.get()); }
+
 bool Event::reached() const {
-  const cudaError_t status = cudaEventQuery(event_.get());
-  if (status != cudaErrorNotReady) check(status, "the GPU's work");
-  return status == cudaSuccess;
+  const cudaError_t now = status();
+  if (now != cudaErrorNotReady) check(now, "the GPU's work");
+  return now == cudaSuccess;
 }
 
 }  // namespace verlcpp::cuda

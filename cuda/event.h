@@ -15,6 +15,8 @@ class Event {
   /// Later work of `stream` starts after it. The host does not wait.
   void before(cudaStream_t stream) const;
   bool reached() const;
+  /// cudaErrorNotReady before it is reached.
+  cudaError_t status() const;
 
  private:
   std::shared_ptr<CUevent_st> event_;

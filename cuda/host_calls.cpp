@@ -19,6 +19,8 @@ size_t aligned_bytes(const Tensor& x) {
 }  // namespace
 
 HostCalls::~HostCalls() {
+  // After an error of the GPU nothing waits for code that has begun but this.
+  const std::lock_guard over(running_);
   for (const auto& call : calls_) idle_.push_back(call->memory);
   for (const Pinned& memory : idle_) {
     if (memory.data != nullptr) cudaFreeHost(memory.data);
@@ -60,10 +62,12 @@ void HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Ten
           "values of host code");
   }
   call.done = Event(stream_);
+  call.enqueued = true;
 }
 
 // On the driver's thread, which may make no CUDA call.
 void HostCalls::run(Call& call) noexcept {
+  const std::lock_guard running(running_);
   try {
     {
       const std::lock_guard lock(mutex_);
@@ -77,6 +81,7 @@ void HostCalls::run(Call& call) noexcept {
 }
 
 void HostCalls::rethrow() {
+  retire();  // what code has captured goes when a wait is over
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
 }
@@ -96,7 +101,7 @@ HostCalls::Pinned HostCalls::take(size_t bytes) {
 }
 
 void HostCalls::retire() {
-  while (!calls_.empty() && calls_.front()->done.reached()) {
+  while (!calls_.empty() && calls_.front()->enqueued && calls_.front()->done.reached()) {
     if (calls_.front()->memory.data != nullptr) idle_.push_back(calls_.front()->memory);
     calls_.pop_front();
   }

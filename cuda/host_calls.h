@@ -41,6 +41,7 @@ class HostCalls {
     std::vector<std::span<const std::byte>> inputs = {};
     std::vector<std::span<std::byte>> outputs = {};
     Event done = {};
+    bool enqueued = false;  // all of it: else enqueueing has failed
   };
   void run(Call& call) noexcept;
   /// Pinned memory of `bytes` at least: that of a call that is over, or new.
@@ -50,7 +51,8 @@ class HostCalls {
   cudaStream_t stream_;
   std::deque<std::unique_ptr<Call>> calls_;  // in order
   std::vector<Pinned> idle_;
-  std::mutex mutex_;  // guards failure_
+  std::mutex mutex_;    // guards failure_
+  std::mutex running_;  // held while code runs
   std::exception_ptr failure_;
 };
 

@@ -64,7 +64,6 @@ parallel::Work NcclRank::start(ncclComm_t communicator, const char* group, const
                                std::vector<Tensor> kept,
                                const std::function<ncclResult_t(cudaStream_t)>& call) {
   fail_if_aborted();
-  wait_for_room();
   const parallel::InCollective here(&status_, group, op);
   const cudaStream_t stream = backend_.comm_stream();
   Event(backend_.stream()).before(stream);
@@ -119,19 +118,15 @@ void NcclRank::drop_finished() {
   }
 }
 
-void NcclRank::wait_for_room() {
-  drop_finished();
-  while (pending_.size() >= kMostPending) {
-    look();
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  end_wait();
-}
-
 // A rank waits for others when a collective of its own has begun and does not end. Each change is
 // told once: a status that is told again and again would look alive.
 void NcclRank::look() {
   fail_if_aborted();
+  ncclResult_t status = ncclSuccess;
+  for (ncclComm_t communicator : communicators_) {
+    check_nccl(nccl().async_error(communicator, &status), communicator, "ncclCommGetAsyncError");
+    check_nccl(status, communicator, "a collective");
+  }
   drop_finished();
   const int64_t now = !pending_.empty() && pending_.front().begun.reached() ? finished_ : -1;
   if (now == waits_for_) return;

@@ -151,7 +151,7 @@ class Backend {
                         const Tensor& v_TKH) = 0;
 
   // --- attention --------------------------------------------------------------------------------
-  /// Makes ready, on the host alone, what such a call takes long to make when it comes. Returns how
+  /// Makes ready, without computing anything, what such a call takes long to make. Returns how
   /// many plans of a library that built: 0 where nothing needs any, or all are there.
   virtual int64_t prepare_attention(const AttentionCall& call) = 0;
   /// Scaled dot-product attention of q rows over kv rows, query head n using kv head n / (N/K).

@@ -10,11 +10,11 @@
 namespace verlcpp::train {
 namespace {
 
-/// The mini-batch's own view of the experience, re-indexed 0..samples-1.
+/// The mini-batch's part of the experience, re-indexed 0..samples-1. Its own: a loss that was
+/// enqueued may run after a step that failed is gone.
 struct MiniBatch {
   std::vector<data::Trajectory> batch;
-  std::vector<const std::vector<double>*> old_log_prob, ref_log_prob, advantage;
-  TokenValues weight;
+  TokenValues old_log_prob, ref_log_prob, advantage, weight;
 };
 
 MiniBatch select(const Experience& experience, std::span<const int> samples,
@@ -25,9 +25,9 @@ MiniBatch select(const Experience& experience, std::span<const int> samples,
   for (int sample : samples) {
     const auto s = static_cast<size_t>(sample);
     mini.batch.push_back(experience.batch[s]);
-    mini.old_log_prob.push_back(&experience.old_log_prob[s]);
-    mini.advantage.push_back(&experience.advantage[s]);
-    if (!experience.ref_log_prob.empty()) mini.ref_log_prob.push_back(&experience.ref_log_prob[s]);
+    mini.old_log_prob.push_back(experience.old_log_prob[s]);
+    mini.advantage.push_back(experience.advantage[s]);
+    if (!experience.ref_log_prob.empty()) mini.ref_log_prob.push_back(experience.ref_log_prob[s]);
     for (uint8_t m : mini.batch.back().response_mask) totals.tokens += m;
   }
   for (const data::Trajectory& t : mini.batch) {
@@ -46,10 +46,10 @@ algo::PolicyLossSums local_loss(const MiniBatch& mini, const std::vector<HeadRow
   if (options.loss.use_kl_loss) ref_log_prob.resize(n);
   for (size_t i = 0; i < n; ++i) {
     const auto s = static_cast<size_t>(head[i].sample), t = static_cast<size_t>(head[i].token);
-    old_log_prob[i] = (*mini.old_log_prob[s])[t];
-    advantage[i] = (*mini.advantage[s])[t];
+    old_log_prob[i] = mini.old_log_prob[s][t];
+    advantage[i] = mini.advantage[s][t];
     weight[i] = mini.weight[s][t];
-    if (options.loss.use_kl_loss) ref_log_prob[i] = (*mini.ref_log_prob[s])[t];
+    if (options.loss.use_kl_loss) ref_log_prob[i] = mini.ref_log_prob[s][t];
   }
   return algo::vanilla_policy_loss(options.loss,
                                    {.log_prob = log_prob,

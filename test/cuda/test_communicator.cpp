@@ -32,13 +32,17 @@ struct Placement {
   std::string name;
   int size;
   int64_t ranks_per_gpu;
+  bool nccl_cp = false;
 };
 
 std::vector<Placement> placements() {
   std::vector<Placement> all;
   for (const int size : {1, 2, 3, 4, 6}) all.push_back({"one GPU", size, size});
   if (gpus() >= 2) all.push_back({"two GPUs, two ranks each", 4, 2});
-  for (int size = 2; size <= gpus(); ++size) all.push_back({"NCCL", size, 1});
+  for (int size = 2; size <= gpus(); ++size) {
+    all.push_back({"NCCL, copies of K and V", size, 1});
+    all.push_back({"NCCL", size, 1, true});
+  }
   return all;
 }
 
@@ -48,7 +52,7 @@ void run(const Placement& where, const Body& body, const ThreadRanksOptions& opt
   run_thread_ranks(
       {.world = where.size},
       [&](const Topology& me, const RankCommunicators& host) {
-        const RankDevice device = cuda::make_device(me, host, where.ranks_per_gpu);
+        const RankDevice device = cuda::make_device(me, host, where.ranks_per_gpu, {.nccl_cp = where.nccl_cp});
         body(static_cast<int>(me.rank()), *device.backend, device.comm);
       },
       options);
