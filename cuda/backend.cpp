@@ -47,7 +47,8 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   host_calls_ = std::make_unique<HostCalls>(stream_);
   if (options.reservation) pool_->reserve(*options.reservation);
   matmul_ = std::make_unique<Matmul>(
-      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace));
+      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace),
+      !options.deterministic);
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
 
