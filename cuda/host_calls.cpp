@@ -18,15 +18,21 @@ size_t aligned_bytes(const Tensor& x) {
 
 }  // namespace
 
+HostCalls::HostCalls(cudaStream_t compute) : compute_(compute) {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
 HostCalls::~HostCalls() {
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
   for (const auto& call : calls_) idle_.push_back(call->memory);
   for (const Pinned& memory : idle_) {
     if (memory.data != nullptr) cudaFreeHost(memory.data);
   }
 }
 
-void HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                        HostCode code) {
+Event HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         HostCode code) {
   retire();
   size_t bytes = 0;
   for (const auto* tensors : {&inputs, &outputs}) {
@@ -34,6 +40,7 @@ void HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Ten
   }
   calls_.push_back(std::make_unique<Call>(Call{*this, std::move(code), take(bytes)}));
   Call& call = *calls_.back();
+  Event(compute_).before(stream_);
   std::byte* place = call.memory.data;
   for (const Tensor& x : inputs) {
     const auto size = static_cast<size_t>(x.bytes());
@@ -60,6 +67,7 @@ void HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Ten
           "values of host code");
   }
   call.done = Event(stream_);
+  return call.done;
 }
 
 // On the driver's thread, which may make no CUDA call.
