@@ -47,7 +47,8 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   host_calls_ = std::make_unique<HostCalls>(stream_);
   if (options.reservation) pool_->reserve(*options.reservation);
   matmul_ = std::make_unique<Matmul>(
-      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace));
+      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace),
+      !options.deterministic);
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
 
@@ -129,9 +130,12 @@ void CudaBackend::wait_until(const std::function<cudaError_t()>& query) {
   host_calls_->rethrow();
 }
 
-void CudaBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                              HostCode code) {
-  host_calls_->enqueue(inputs, outputs, std::move(code));
+HostWork CudaBackend::run_on_host(const std::vector<Tensor>& inputs,
+                                  const std::vector<Tensor>& outputs, HostCode code) {
+  std::vector<Tensor> kept = inputs;
+  kept.insert(kept.end(), outputs.begin(), outputs.end());
+  return HostWork([done = host_calls_->enqueue(inputs, outputs, std::move(code)),
+                   kept = std::move(kept), stream = stream_] { done.before(stream); });
 }
 
 void CudaBackend::replay(const std::string&, const std::function<void()>& body) { body(); }

@@ -72,13 +72,14 @@ void CpuBackend::read(std::span<std::byte> dst, const Tensor& src) {
 
 void CpuBackend::synchronize() {}
 
-void CpuBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                             HostCode code) {
+HostWork CpuBackend::run_on_host(const std::vector<Tensor>& inputs,
+                                 const std::vector<Tensor>& outputs, HostCode code) {
   std::vector<std::span<const std::byte>> in;
   std::vector<std::span<std::byte>> out;
   for (const Tensor& x : inputs) in.emplace_back(x.data(), static_cast<size_t>(x.bytes()));
   for (const Tensor& x : outputs) out.emplace_back(x.data(), static_cast<size_t>(x.bytes()));
   code(in, out);
+  return {};
 }
 
 void CpuBackend::replay(const std::string&, const std::function<void()>& body) { body(); }

@@ -26,8 +26,8 @@ class CpuBackend : public Backend {
   void write(const Tensor& dst, std::span<const std::byte> src) override;
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
-  void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                   HostCode code) override;
+  HostWork run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                       HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
   MemoryBytes peak_bytes() const override;
   void reset_peak_bytes() override;

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/error.h"
 #include "model/transformer.h"
 
@@ -76,13 +78,9 @@ Tensor Transformer::qkv_backward(const LayerTensors& w, const LayerTensors& g, c
   return d_input_tD;
 }
 
-void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                           const ContextParallelAttention& attention, Saved& saved,
-                           const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
-                           const ParameterBuffer& grad) const {
-  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers,
-          "backward needs the activations of a forward of its own");
-  Tensor d_hidden_tD = head_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
+void Transformer::layers_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                                  const ContextParallelAttention& attention, Saved& saved,
+                                  Tensor d_hidden_tD, const ParameterBuffer& grad) const {
   for (int64_t layer = config_.layers - 1; layer >= 0; --layer) {
     beat();
     const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);
@@ -94,6 +92,36 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
   }
   backend_.embedding_backward(grad.at("embed_tokens.weight"), tp_.gathered(d_hidden_tD),
                               batch.token_ids_T, shard_.first_token);
+}
+
+void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                           const ContextParallelAttention& attention, Saved& saved,
+                           const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+                           const ParameterBuffer& grad) const {
+  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers && !fused_head_,
+          "backward needs the activations and logits of a forward of its own");
+  const Tensor d_input_RD = logits_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
+  saved.logits_RV = {};
+  layers_backward(weights, batch, attention, saved,
+                  head_input_backward(weights, batch, saved, d_input_RD, grad), grad);
+}
+
+void Transformer::train(const ParameterBuffer& weights, const DeviceBatch& batch,
+                        const ContextParallelAttention& attention, std::vector<Recompute> policy,
+                        const TokenLoss& loss, const ParameterBuffer& grad) const {
+  Saved saved;
+  saved.policy = std::move(policy);
+  if (!fused_head_) {
+    const TokenOutputs out = forward(weights, batch, attention, &saved);
+    TokenGradients d_loss = loss(0, out.log_prob_R, out.entropy_R);
+    d_loss.ready.wait();
+    return backward(weights, batch, attention, saved, d_loss.log_prob_C, d_loss.entropy_C, grad);
+  }
+  normalise_head(weights, run_layers(weights, batch, attention, &saved), batch.head_rows_R, saved,
+                 MemoryTag::kSaved);
+  const Tensor d_input_RD = train_head(weights, batch, saved, loss, grad);
+  layers_backward(weights, batch, attention, saved,
+                  head_input_backward(weights, batch, saved, d_input_RD, grad), grad);
 }
 
 }  // namespace verlcpp::model

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "tensor/host_work.h"
 #include "tensor/memory.h"
 #include "tensor/tensor.h"
 
@@ -84,12 +85,12 @@ class Backend {
   virtual void write(const Tensor& dst, std::span<const std::byte> src) = 0;
   virtual void read(std::span<std::byte> dst, const Tensor& src) = 0;
   virtual void synchronize() = 0;
-  /// Enqueues host code: it runs after the ops before it and before those after it, without making
-  /// the caller wait. Maybe on another thread and after the caller has moved on or failed, so it
-  /// owns what it uses; it must not call a backend. What it throws comes out of the next call that
-  /// waits.
-  virtual void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                           HostCode code) = 0;
+  /// Enqueues host code: it runs after the ops before it, and before those that are enqueued once
+  /// its work was waited for. Maybe on another thread and after the caller has moved on or failed,
+  /// so it owns what it uses; it must not call a backend. What it throws comes out of the next call
+  /// that makes the host wait.
+  virtual HostWork run_on_host(const std::vector<Tensor>& inputs,
+                               const std::vector<Tensor>& outputs, HostCode code) = 0;
   /// Runs `body`, whose work is the same for every call with this key: a backend may capture it
   /// once and replay it. None does so far.
   virtual void replay(const std::string& key, const std::function<void()>& body) = 0;
@@ -235,8 +236,8 @@ std::vector<double> download(Backend& backend, const Tensor& x);
 /// run_on_host on values: `code` gets those of the inputs and fills those of the outputs, which
 /// have their tensors' sizes and are zero. Tensors of float32 and float64.
 using HostValues = std::vector<std::vector<double>>;
-void compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
-                     const std::vector<Tensor>& outputs,
-                     std::function<void(const HostValues& inputs, HostValues& outputs)> code);
+HostWork compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& outputs,
+                         std::function<void(const HostValues& inputs, HostValues& outputs)> code);
 
 }  // namespace verlcpp

@@ -31,9 +31,9 @@ void CheckedBackend::read(std::span<std::byte> dst, const Tensor& src) { subject
 
 void CheckedBackend::synchronize() { subject_->synchronize(); }
 
-void CheckedBackend::run_on_host(const std::vector<Tensor>& inputs,
-                                 const std::vector<Tensor>& outputs, HostCode code) {
-  subject_->run_on_host(inputs, outputs, std::move(code));
+HostWork CheckedBackend::run_on_host(const std::vector<Tensor>& inputs,
+                                     const std::vector<Tensor>& outputs, HostCode code) {
+  return subject_->run_on_host(inputs, outputs, std::move(code));
 }
 
 void CheckedBackend::replay(const std::string&, const std::function<void()>& body) { body(); }

@@ -23,13 +23,11 @@ class DeferringBackend final : public cpu::CpuBackend {
   ~DeferringBackend() override { run_pending(); }
 
   // Outputs stay zero for what is enqueued meanwhile: gradients here say nothing, losses do.
-  decltype(std::declval<Backend>().run_on_host({}, {}, {})) run_on_host(
-      const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-      HostCode code) override {
+  HostWork run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                       HostCode code) override {
     for (const Tensor& x : outputs) fill_zero(x);
-    pending_.push_back(
-        [=, this] { static_cast<void>(cpu::CpuBackend::run_on_host(inputs, outputs, code)); });
-    return decltype(run_on_host(inputs, outputs, code))();
+    pending_.push_back([=, this] { cpu::CpuBackend::run_on_host(inputs, outputs, code); });
+    return {};
   }
   void synchronize() override { run_pending(); }
   void read(std::span<std::byte> dst, const Tensor& src) override {
@@ -52,11 +50,10 @@ class DeferringBackend final : public cpu::CpuBackend {
 };
 
 train::LayoutResult one_update(const std::vector<std::string>& layout, int failing) {
-  return updates_of(make_config(layout, {}), DType::kFloat64, 1, false,
-                    [=](const auto&, const auto& host) {
-                      return parallel::host_device(std::make_unique<DeferringBackend>(failing),
-                                                   host);
-                    });
+  return updates_of(
+      make_config(layout, {}), DType::kFloat64, 1, false, [=](const auto&, const auto& host) {
+        return parallel::host_device(std::make_unique<DeferringBackend>(failing), host);
+      });
 }
 
 }  // namespace
