@@ -184,9 +184,18 @@ struct CudnnAttention::State {
   /// The deterministic backward needs a workspace that grows with documents x length^2.
   bool by_length(bool backward) const { return deterministic && backward; }
 
+  /// In its place: cuDNN's graphs are not to be moved.
   Plan& build(const AttentionPlanKey& key, bool prepared) {
+    try {
+      return build_in(plans[key], key, prepared);
+    } catch (...) {
+      plans.erase(key);
+      throw;
+    }
+  }
+
+  Plan& build_in(Plan& plan, const AttentionPlanKey& key, bool prepared) {
     const auto start = std::chrono::steady_clock::now();
-    Plan plan;
     GraphBuilder builder(plan.graph, key);
     key.backward ? builder.backward(deterministic) : builder.forward();
     const std::string what = to_text(key);
@@ -201,7 +210,7 @@ struct CudnnAttention::State {
     } else {
       log::info(who + "cuDNN plan built, when first met, in " + cost);
     }
-    return plans.emplace(key, std::move(plan)).first->second;
+    return plan;
   }
 
   /// False: it was there.

@@ -173,16 +173,6 @@ void CudaBackend::add(const Tensor& out, const Tensor& a, const Tensor& b) {
   cuda::add(stream_, out.dtype(), out.numel(), out.data(), a.data(), b.data());
 }
 
-void CudaBackend::add_bias(const Tensor& x, const Tensor& bias) {
-  expects(bias.dtype() == x.dtype(), "add_bias: the bias is of x's dtype");
-  cuda::add_bias(stream_, x.dtype(), rows_of(x, bias.numel()), bias.numel(), x.data(), bias.data());
-}
-
-void CudaBackend::add_bias_backward(const Tensor& d_bias, const Tensor& d_y) {
-  cuda::add_bias_backward(stream_, d_y.dtype(), rows_of(d_y, d_bias.numel()), d_bias.numel(),
-                          d_bias.as<float>(), d_y.data());
-}
-
 // --- rows
 
 void CudaBackend::embedding(const Tensor& out, const Tensor& table, const Tensor& ids,
@@ -233,32 +223,50 @@ void CudaBackend::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x,
   expect_like(y, "y", x);
   expects(rstd.numel() == rows && w.dtype() == x.dtype(), "rms_norm: rstd or w do not match x");
   cuda::rms_norm(stream_, x.dtype(), rows, width, y.data(), rstd.as<float>(), x.data(), w.data(),
-                 eps);
+                 eps, nullptr, nullptr);
+}
+
+void CudaBackend::add_rms_norm(const Tensor& sum, const Tensor& y, const Tensor& rstd,
+                               const Tensor& a, const Tensor& b, const Tensor& w, double eps) {
+  const int64_t width = w.numel(), rows = rows_of(a, width);
+  for (const Tensor& x : {sum, y, b}) expect_like(x, "add_rms_norm: a tensor", a);
+  expects(rstd.numel() == rows && w.dtype() == a.dtype(), "add_rms_norm: rstd or w do not match a");
+  cuda::rms_norm(stream_, a.dtype(), rows, width, y.data(), rstd.as<float>(), a.data(), w.data(),
+                 eps, sum.data(), b.data());
+}
+
+float* CudaBackend::parts_of(int64_t width) {
+  if (!parts_.defined() || parts_.numel() < kMostParts * width) {
+    parts_ = allocate(DType::kFloat32, {kMostParts * width}, MemoryTag::kWorkspace);
+  }
+  return parts_.as<float>();
 }
 
 void CudaBackend::rms_norm_backward(const Tensor& d_x, const Tensor& d_w, const Tensor& d_y,
-                                    const Tensor& x, const Tensor& w, const Tensor& rstd) {
+                                    const Tensor& x, const Tensor& w, const Tensor& rstd,
+                                    const Tensor& d_residual) {
   const int64_t width = w.numel(), rows = rows_of(x, width);
   expect_like(d_x, "d_x", x);
   expect_like(d_y, "d_y", x);
   expects(d_w.numel() == width && rstd.numel() == rows, "rms_norm_backward: shapes of d_w, rstd");
-  const int64_t wanted = kNormBlocks * width;
-  if (!norm_partials_.defined() || norm_partials_.numel() < wanted) {
-    norm_partials_ = allocate(DType::kFloat32, {wanted}, MemoryTag::kWorkspace);
-  }
+  if (d_residual.defined()) expect_like(d_residual, "d_residual", x);
   cuda::rms_norm_backward(stream_, x.dtype(), rows, width, d_x.data(), d_w.as<float>(), d_y.data(),
-                          x.data(), w.data(), rstd.as<float>(), norm_partials_.as<float>());
+                          x.data(), w.data(), rstd.as<float>(), d_residual.data(), parts_of(width));
 }
 
-void CudaBackend::rope(const Tensor& x, const Tensor& positions, const Tensor& inv_freq,
-                       bool inverse) {
+void CudaBackend::rope_table(const Tensor& table, const Tensor& positions, const Tensor& inv_freq) {
+  const int64_t rows = positions.numel(), half = inv_freq.numel();
+  expect_tensor(table, "table", DType::kFloat32, {rows, 2 * half});
+  cuda::rope_table(stream_, rows, 2 * half, table.as<float>(), ints(positions),
+                   inv_freq.as<float>());
+}
+
+void CudaBackend::rope(const Tensor& x, const Tensor& table, bool inverse) {
   expect_rank(x, "x", 3);
   const int64_t rows = x.dim(0), heads = x.dim(1), head_dim = x.dim(2);
   expects(head_dim % 2 == 0, "rope: the head dim is odd");
-  expect_tensor(positions, "positions", DType::kInt32, {rows});
-  expect_tensor(inv_freq, "inv_freq", DType::kFloat32, {head_dim / 2});
-  cuda::rope(stream_, x.dtype(), rows, heads, head_dim, x.data(), ints(positions),
-             inv_freq.as<float>(), inverse);
+  expect_tensor(table, "table", DType::kFloat32, {rows, head_dim});
+  cuda::rope(stream_, x.dtype(), rows, heads, head_dim, x.data(), table.as<float>(), inverse);
 }
 
 void CudaBackend::swiglu(const Tensor& out, const Tensor& gate_up) {

@@ -1,4 +1,5 @@
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "model/transformer.h"
@@ -60,20 +61,21 @@ Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
   };
   const AttentionSpans spans =
       upload_spans(backend_, plan.q_offset, count, plan.kv_offset, plan.kv_length);
-  const Tensor positions_T = ids(plan.positions_T), cache_rows_T = ids(plan.cache_rows_T);
+  const Tensor rope_TH = rope_table(plan.positions_T), cache_rows_T = ids(plan.cache_rows_T);
   const auto rows = static_cast<int64_t>(token_ids.size());
   const int64_t kv_columns = shard_.kv_heads * config_.head_dim;
   const int64_t cache_rows = cache.slots * cache.capacity;
 
   const TensorParallel tp = tp_.whole_rows();
-  Tensor hidden_TD = embed(weights, tp, ids(token_ids), MemoryTag::kWorkspace);
+  ResidualStream stream{.base_tD = embed(weights, tp, ids(token_ids), MemoryTag::kWorkspace),
+                        .delta_tD = {}};
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     const LayerTensors w = layer_tensors(weights, layer);
     const Tensor& k_CKH = cache.k_CKH[static_cast<size_t>(layer)];
     const Tensor& v_CKH = cache.v_CKH[static_cast<size_t>(layer)];
     LayerSaved s;
-    s.input_tD = hidden_TD;
-    project_qkv(w, tp, positions_T, s, MemoryTag::kWorkspace);
+    start_layer(w, std::exchange(stream, {}), s, MemoryTag::kWorkspace);
+    project_qkv(w, tp, rope_TH, s, MemoryTag::kWorkspace);
     backend_.scatter_rows(k_CKH.view({cache_rows, kv_columns}), s.k_TKH.view({rows, kv_columns}),
                           cache_rows_T);
     backend_.scatter_rows(v_CKH.view({cache_rows, kv_columns}), s.v_TKH.view({rows, kv_columns}),
@@ -82,8 +84,9 @@ Tensor Transformer::extend(const ParameterBuffer& weights, KvCache& cache,
     s.lse_TN = empty_stats({rows, shard_.heads}, MemoryTag::kWorkspace);
     backend_.attention_block(AttentionMask::kBottomRight, spans, attention_scale_, s.q_TNH, k_CKH,
                              v_CKH, s.o_TNH, s.lse_TN);
-    hidden_TD = finish_layer(w, tp, s, MemoryTag::kWorkspace);
+    stream = finish_layer(w, tp, s, MemoryTag::kWorkspace);
   }
+  const Tensor hidden_TD = hidden(std::exchange(stream, {}));
   return whole_vocabulary(head_logits(weights, hidden_TD, ids(plan.last_rows_B)));
 }
 

@@ -21,7 +21,7 @@ namespace verlcpp::model {
 /// A micro-batch on the device, ready for the transformer.
 struct DeviceBatch {
   int64_t rows = 0;  // T
-  Tensor token_ids_T, positions_T;
+  Tensor token_ids_T, rope_TH;
   AttentionPlan attention;  // spans per ring step for this rank's CP group
   /// Head rows: local rows whose log-prob is wanted (R), their labels and temperatures.
   std::vector<int32_t> head_rows_host;
@@ -42,6 +42,12 @@ struct LayerSaved {
   Tensor q_TNH, k_TKH, v_TKH, o_TNH, lse_TN;
   Tensor mid_tD, norm2_tD, rstd2_t, gate_up_T2F, act_TF;
 };
+/// The residual stream between two layers is base + delta, which the next norm adds up on its way;
+/// without a delta it is base.
+struct ResidualStream {
+  Tensor base_tD, delta_tD;
+};
+
 /// What a layer keeps for backward; the rest is computed there again, to the same numbers.
 /// Megatron's recompute_granularity: nothing is recomputed, core attention is, or all but the
 /// layer's input.
@@ -158,22 +164,28 @@ class Transformer {
   Tensor empty_stats(Shape shape, MemoryTag tag) const;  // in the dtype of statistics
   LayerTensors layer_tensors(const ParameterBuffer& buffer, int64_t layer) const;
   std::string head_name() const;
+  /// Cosines and sines of rows at these positions (Backend::rope_table).
+  Tensor rope_table(std::span<const int32_t> positions) const;
 
   // Forward, in order. `s` holds what came before and takes what is computed.
   Tensor run_layers(const ParameterBuffer& weights, const DeviceBatch& batch,
                     const ContextParallelAttention& attention, Saved* saved) const;
   void run_attention(const DeviceBatch& batch, const ContextParallelAttention& attention,
                      LayerSaved& s, MemoryTag tag) const;
-  void project_qkv(const LayerTensors& w, const TensorParallel& tp, const Tensor& positions_T,
+  void start_layer(const LayerTensors& w, ResidualStream stream, LayerSaved& s,
+                   MemoryTag tag) const;
+  void project_qkv(const LayerTensors& w, const TensorParallel& tp, const Tensor& rope_TH,
                    LayerSaved& s, MemoryTag tag) const;
-  void normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
+  void normalise_qk(const LayerTensors& w, const Tensor& rope_TH, LayerSaved& s,
+                    MemoryTag tag) const;
   /// x w^T summed over TP ranks: all rows, or this rank's.
   Tensor row_parallel(const TensorParallel& tp, const Tensor& x_TF, const Tensor& w_DF,
                       MemoryTag tag) const;
   void run_mlp_up(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
                   MemoryTag tag) const;
-  Tensor finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
-                      MemoryTag tag) const;
+  ResidualStream finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
+                              MemoryTag tag) const;
+  Tensor hidden(const ResidualStream& stream) const;
   Tensor embed(const ParameterBuffer& weights, const TensorParallel& tp, const Tensor& token_ids_T,
                MemoryTag tag) const;
   void normalise_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
@@ -218,8 +230,8 @@ class Transformer {
                             const DeviceBatch& batch, const ContextParallelAttention& attention,
                             const Tensor& d_mid_tD) const;
   Tensor qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
-                      const Tensor& positions_T, const Tensor& d_q_TNH, const Tensor& d_k_TKH,
-                      const Tensor& d_v_TKH) const;
+                      const Tensor& rope_TH, const Tensor& d_q_TNH, const Tensor& d_k_TKH,
+                      const Tensor& d_v_TKH, const Tensor& d_mid_tD) const;
 
   Backend& backend_;
   ModelConfig config_;

@@ -179,7 +179,7 @@ Tensor Transformer::head_input_backward(const ParameterBuffer& weights, const De
                                         const ParameterBuffer& grad) const {
   tp_.all_reduce(d_input_RD);
   backend_.rms_norm_backward(d_input_RD, grad.at("norm.weight"), d_input_RD, s.final_input_RD,
-                             weights.at("norm.weight"), s.final_rstd_R);
+                             weights.at("norm.weight"), s.final_rstd_R, {});
   // Rows outside of the head, pads among them, carry no gradient.
   const Tensor d_hidden_TD = empty({batch.rows, config_.hidden}, MemoryTag::kWorkspace);
   backend_.fill_zero(d_hidden_TD);

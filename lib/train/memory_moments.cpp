@@ -13,9 +13,12 @@ using Tag = MemoryTag;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Token ids, positions, head rows, labels and temperatures of a micro-batch.
+/// Cosines and sines of RoPE.
+int64_t rope_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.model.head_dim * s.wide; }
+
+/// Token ids, RoPE's table, head rows, labels and temperatures of a micro-batch.
 int64_t batch_bytes(const MemoryShapes& s, const MicroBatchRows& rows) {
-  return rows.all * 2 * 4 + rows.head * (2 * 4 + s.wide);
+  return rows.all * 4 + rope_bytes(s, rows.all) + rows.head * (2 * 4 + s.wide);
 }
 
 /// Logits of so many rows, of this rank's part of the vocabulary.
@@ -289,7 +292,7 @@ std::vector<MemoryMoment> rollout_moments(const MemoryShapes& shapes, int64_t sl
   const int64_t cache = slots * capacity * s.model.layers * 2 * s.kv * s.element;
   MemoryMoment layer{"rollout, prefill", {}};
   layer.bytes.add(Tag::kKv, cache);
-  layer.bytes.add(Tag::kWorkspace, all_rows + layer_workspace(s, rows, 1));
+  layer.bytes.add(Tag::kWorkspace, rope_bytes(s, rows) + all_rows + layer_workspace(s, rows, 1));
   layer.bytes.add(Tag::kComm, tp_sum_bytes(s, rows));
   MemoryMoment head{"rollout, the head", {}};
   head.bytes.add(Tag::kKv, cache);
