@@ -177,15 +177,25 @@ struct CudnnAttention::State {
   std::shared_ptr<MemoryPool> pool;
   cudaStream_t stream;
   bool deterministic;
+  std::string who;  // begins messages
   cudnnHandle_t handle = nullptr;
   std::map<AttentionPlanKey, Plan> plans;
 
   /// The deterministic backward needs a workspace that grows with documents x length^2.
   bool by_length(bool backward) const { return deterministic && backward; }
 
+  /// In its place: cuDNN's graphs are not to be moved.
   Plan& build(const AttentionPlanKey& key, bool prepared) {
+    try {
+      return build_in(plans[key], key, prepared);
+    } catch (...) {
+      plans.erase(key);
+      throw;
+    }
+  }
+
+  Plan& build_in(Plan& plan, const AttentionPlanKey& key, bool prepared) {
     const auto start = std::chrono::steady_clock::now();
-    Plan& plan = plans[key];
     GraphBuilder builder(plan.graph, key);
     key.backward ? builder.backward(deterministic) : builder.forward();
     const std::string what = to_text(key);
@@ -196,9 +206,9 @@ struct CudnnAttention::State {
     const std::string cost = std::to_string(static_cast<int64_t>(spent.count())) + " ms: " + what +
                              ", workspace " + std::to_string(plan.workspace) + " bytes";
     if (prepared) {
-      log::debug("cuDNN plan built in " + cost);
+      log::debug(who + "cuDNN plan built in " + cost);
     } else {
-      log::info("cuDNN plan built, when first met, in " + cost);
+      log::info(who + "cuDNN plan built, when first met, in " + cost);
     }
     return plan;
   }
@@ -239,12 +249,13 @@ struct CudnnAttention::State {
 };
 
 CudnnAttention::CudnnAttention(cudaStream_t stream, std::shared_ptr<MemoryPool> pool,
-                               bool deterministic)
+                               bool deterministic, std::string who)
     : state_(std::make_unique<State>()) {
   [[maybe_unused]] static void* const once = fe::cudnn_dlhandle = open_cudnn();
   state_->pool = std::move(pool);
   state_->stream = stream;
   state_->deterministic = deterministic;
+  state_->who = std::move(who);
   const auto require = [](cudnnStatus_t status, const std::string& what) {
     if (status == CUDNN_STATUS_SUCCESS) return;
     throw DeviceError("cuDNN " + cudnn_version() + ": " + what + ": " +

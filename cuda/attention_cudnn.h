@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <string>
 
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
@@ -17,7 +18,9 @@ class CudnnAttention {
  public:
   /// `deterministic`: gradients repeat bit for bit, with a workspace that grows with documents x
   /// length^2; documents are then launched by length. DeviceError when cuDNN is missing or too old.
-  CudnnAttention(cudaStream_t stream, std::shared_ptr<MemoryPool> pool, bool deterministic);
+  /// `who` begins its messages.
+  CudnnAttention(cudaStream_t stream, std::shared_ptr<MemoryPool> pool, bool deterministic,
+                 std::string who);
   ~CudnnAttention();
 
   /// Whether these kernels compute this call: bfloat16, head dims that are multiples of 8 up to

@@ -44,7 +44,8 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   check(cudaStreamCreateWithFlags(&comm_stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   // Separate blocks make all of the device wait when one is freed, which no capture of a rank on
   // it survives.
-  replays_ = std::make_unique<Replays>(stream_, pool_, options.graphs && !pool_->separate());
+  replays_ = std::make_unique<Replays>(stream_, pool_, options.graphs && !pool_->separate(),
+                                       [this] { return matmul_ ? matmul_->trials() : 0; });
   pending_reads_ = std::make_unique<PendingReads>(
       stream_, [this](const std::function<cudaError_t()>& query) { wait_until(query); });
   staging_ = std::make_unique<Staging>(stream_, [this](cudaEvent_t event) {
@@ -53,7 +54,8 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   host_calls_ = std::make_unique<HostCalls>(stream_);
   if (options.reservation) pool_->reserve(*options.reservation);
   matmul_ = std::make_unique<Matmul>(
-      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace));
+      stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace),
+      !options.deterministic);
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
 
@@ -123,6 +125,17 @@ void CudaBackend::synchronize() {
   wait_until([this] { return cudaStreamQuery(stream_); });
 }
 
+void CudaBackend::bound_run_ahead() {
+  if (replays_->inside()) return;
+  constexpr int64_t kProductsOfMark = 16;
+  constexpr size_t kMostMarks = 5;
+  if (++products_ % kProductsOfMark != 0) return;
+  marks_.emplace_back(stream_);
+  if (marks_.size() <= kMostMarks) return;
+  wait_until([this] { return marks_.front().status(); });
+  marks_.pop_front();
+}
+
 void CudaBackend::wait_until(const std::function<cudaError_t()>& query) {
   cudaError_t status = query();
   for (int64_t looks = 0; status == cudaErrorNotReady; ++looks) {
@@ -136,10 +149,13 @@ void CudaBackend::wait_until(const std::function<cudaError_t()>& query) {
   host_calls_->rethrow();
 }
 
-void CudaBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                              HostCode code) {
+HostWork CudaBackend::run_on_host(const std::vector<Tensor>& inputs,
+                                  const std::vector<Tensor>& outputs, HostCode code) {
   expect_no_replay("run_on_host");
-  host_calls_->enqueue(inputs, outputs, std::move(code));
+  std::vector<Tensor> kept = inputs;
+  kept.insert(kept.end(), outputs.begin(), outputs.end());
+  return HostWork([done = host_calls_->enqueue(inputs, outputs, std::move(code)),
+                   kept = std::move(kept), stream = stream_] { done.before(stream); });
 }
 
 void CudaBackend::replay(const std::string& key, const std::function<void()>& body) {
@@ -175,6 +191,7 @@ void CudaBackend::matmul(const Tensor& c, const Tensor& a, const Tensor& b, bool
     if (!accumulate) fill_zero(c);
     return;
   }
+  bound_run_ahead();
   matmul_->run(c, a, b, transpose_a, transpose_b, accumulate);
 }
 
@@ -182,16 +199,6 @@ void CudaBackend::add(const Tensor& out, const Tensor& a, const Tensor& b) {
   expect_like(a, "a", out);
   expect_like(b, "b", out);
   cuda::add(stream_, out.dtype(), out.numel(), out.data(), a.data(), b.data());
-}
-
-void CudaBackend::add_bias(const Tensor& x, const Tensor& bias) {
-  expects(bias.dtype() == x.dtype(), "add_bias: the bias is of x's dtype");
-  cuda::add_bias(stream_, x.dtype(), rows_of(x, bias.numel()), bias.numel(), x.data(), bias.data());
-}
-
-void CudaBackend::add_bias_backward(const Tensor& d_bias, const Tensor& d_y) {
-  cuda::add_bias_backward(stream_, d_y.dtype(), rows_of(d_y, d_bias.numel()), d_bias.numel(),
-                          d_bias.as<float>(), d_y.data());
 }
 
 // --- rows
@@ -244,32 +251,50 @@ void CudaBackend::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x,
   expect_like(y, "y", x);
   expects(rstd.numel() == rows && w.dtype() == x.dtype(), "rms_norm: rstd or w do not match x");
   cuda::rms_norm(stream_, x.dtype(), rows, width, y.data(), rstd.as<float>(), x.data(), w.data(),
-                 eps);
+                 eps, nullptr, nullptr);
+}
+
+void CudaBackend::add_rms_norm(const Tensor& sum, const Tensor& y, const Tensor& rstd,
+                               const Tensor& a, const Tensor& b, const Tensor& w, double eps) {
+  const int64_t width = w.numel(), rows = rows_of(a, width);
+  for (const Tensor& x : {sum, y, b}) expect_like(x, "add_rms_norm: a tensor", a);
+  expects(rstd.numel() == rows && w.dtype() == a.dtype(), "add_rms_norm: rstd or w do not match a");
+  cuda::rms_norm(stream_, a.dtype(), rows, width, y.data(), rstd.as<float>(), a.data(), w.data(),
+                 eps, sum.data(), b.data());
+}
+
+float* CudaBackend::parts_of(int64_t width) {
+  if (!parts_.defined() || parts_.numel() < kMostParts * width) {
+    parts_ = allocate(DType::kFloat32, {kMostParts * width}, MemoryTag::kWorkspace);
+  }
+  return parts_.as<float>();
 }
 
 void CudaBackend::rms_norm_backward(const Tensor& d_x, const Tensor& d_w, const Tensor& d_y,
-                                    const Tensor& x, const Tensor& w, const Tensor& rstd) {
+                                    const Tensor& x, const Tensor& w, const Tensor& rstd,
+                                    const Tensor& d_residual) {
   const int64_t width = w.numel(), rows = rows_of(x, width);
   expect_like(d_x, "d_x", x);
   expect_like(d_y, "d_y", x);
   expects(d_w.numel() == width && rstd.numel() == rows, "rms_norm_backward: shapes of d_w, rstd");
-  const int64_t wanted = kNormBlocks * width;
-  if (!norm_partials_.defined() || norm_partials_.numel() < wanted) {
-    norm_partials_ = allocate(DType::kFloat32, {wanted}, MemoryTag::kWorkspace);
-  }
+  if (d_residual.defined()) expect_like(d_residual, "d_residual", x);
   cuda::rms_norm_backward(stream_, x.dtype(), rows, width, d_x.data(), d_w.as<float>(), d_y.data(),
-                          x.data(), w.data(), rstd.as<float>(), norm_partials_.as<float>());
+                          x.data(), w.data(), rstd.as<float>(), d_residual.data(), parts_of(width));
 }
 
-void CudaBackend::rope(const Tensor& x, const Tensor& positions, const Tensor& inv_freq,
-                       bool inverse) {
+void CudaBackend::rope_table(const Tensor& table, const Tensor& positions, const Tensor& inv_freq) {
+  const int64_t rows = positions.numel(), half = inv_freq.numel();
+  expect_tensor(table, "table", DType::kFloat32, {rows, 2 * half});
+  cuda::rope_table(stream_, rows, 2 * half, table.as<float>(), ints(positions),
+                   inv_freq.as<float>());
+}
+
+void CudaBackend::rope(const Tensor& x, const Tensor& table, bool inverse) {
   expect_rank(x, "x", 3);
   const int64_t rows = x.dim(0), heads = x.dim(1), head_dim = x.dim(2);
   expects(head_dim % 2 == 0, "rope: the head dim is odd");
-  expect_tensor(positions, "positions", DType::kInt32, {rows});
-  expect_tensor(inv_freq, "inv_freq", DType::kFloat32, {head_dim / 2});
-  cuda::rope(stream_, x.dtype(), rows, heads, head_dim, x.data(), ints(positions),
-             inv_freq.as<float>(), inverse);
+  expect_tensor(table, "table", DType::kFloat32, {rows, head_dim});
+  cuda::rope(stream_, x.dtype(), rows, heads, head_dim, x.data(), table.as<float>(), inverse);
 }
 
 void CudaBackend::swiglu(const Tensor& out, const Tensor& gate_up) {

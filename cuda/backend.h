@@ -2,11 +2,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "cuda/attention_cudnn.h"
+#include "cuda/event.h"
 #include "cuda/host_calls.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
@@ -49,8 +51,8 @@ class CudaBackend final : public Backend {
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
   PendingRead read_later(const Tensor& x) override;
-  void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                   HostCode code) override;
+  HostWork run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                       HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
   void forget_replays() override;
   MemoryBytes peak_bytes() const override;
@@ -60,8 +62,6 @@ class CudaBackend final : public Backend {
   void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
               bool transpose_b, bool accumulate) override;
   void add(const Tensor& out, const Tensor& a, const Tensor& b) override;
-  void add_bias(const Tensor& x_TD, const Tensor& bias_D) override;
-  void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) override;
 
   void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T,
                  int64_t first) override;
@@ -73,17 +73,22 @@ class CudaBackend final : public Backend {
 
   void rms_norm(const Tensor& y_TD, const Tensor& rstd_T, const Tensor& x_TD, const Tensor& w_D,
                 double eps) override;
+  void add_rms_norm(const Tensor& sum_TD, const Tensor& y_TD, const Tensor& rstd_T,
+                    const Tensor& a_TD, const Tensor& b_TD, const Tensor& w_D, double eps) override;
   void rms_norm_backward(const Tensor& d_x_TD, const Tensor& d_w_D, const Tensor& d_y_TD,
-                         const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T) override;
-  void rope(const Tensor& x_TNH, const Tensor& positions_T, const Tensor& inv_freq_h,
-            bool inverse) override;
+                         const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T,
+                         const Tensor& d_residual_TD) override;
+  void rope_table(const Tensor& table_TH, const Tensor& positions_T,
+                  const Tensor& inv_freq_h) override;
+  void rope(const Tensor& x_TNH, const Tensor& table_TH, bool inverse) override;
   void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) override;
   void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
                        const Tensor& gate_up_T2F) override;
   void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
-                 const Tensor& qkv_TX) override;
-  void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
-                const Tensor& v_TKH) override;
+                 const Tensor& qkv_TX, const Tensor& bias_X, const Tensor& table_TH) override;
+  void split_qkv_backward(const Tensor& d_qkv_TX, const Tensor& d_bias_X, const Tensor& d_q_TNH,
+                          const Tensor& d_k_TKH, const Tensor& d_v_TKH,
+                          const Tensor& table_TH) override;
 
   int64_t prepare_attention(const AttentionCall& call) override;
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
@@ -128,6 +133,10 @@ class CudaBackend final : public Backend {
 
   /// A body that is captured enqueues ops and nothing else.
   void expect_no_replay(const char* what) const;
+  /// The driver queues about a thousand launches; then it lets the host wait for room, where an
+  /// abort cannot reach it. So the host waits here, before there are so many: matrix products,
+  /// with few launches between them, are counted.
+  void bound_run_ahead();
   /// Waits while `query` says cudaErrorNotReady, and throws what host code has thrown.
   void wait_until(const std::function<cudaError_t()>& query);
 
@@ -135,6 +144,8 @@ class CudaBackend final : public Backend {
   BackendOptions options_;
   cudaStream_t stream_ = nullptr, comm_stream_ = nullptr;
   WaitHook wait_hook_;
+  int64_t products_ = 0;
+  std::deque<Event> marks_;  // one every some products
   std::shared_ptr<MemoryPool> pool_;
   std::unique_ptr<Replays> replays_;
   std::unique_ptr<Staging> staging_;
@@ -142,7 +153,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<HostCalls> host_calls_;
   std::unique_ptr<Matmul> matmul_;
   std::unique_ptr<CudnnAttention> cudnn_;
-  Tensor norm_partials_, sum_partials_;
+  /// Room for the parts of a sum over rows (kMostParts) of this width.
+  float* parts_of(int64_t width);
+  Tensor parts_, sum_partials_;
 };
 
 }  // namespace verlcpp::cuda

@@ -60,43 +60,29 @@ void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tens
   for (const Tensor& x : per_row) expect_tensor(x, "per row", DType::kFloat32, {logits.dim(0)});
 }
 
-/// Columns of qkv [rows, q + 2 kv] and of its three parts, in bytes.
-struct QkvBytes {
-  QkvBytes(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv) {
-    expect_rank(q, "q", 3);
-    expect_rank(k, "k", 3);
-    expect_like(v, "v", k);
-    const int64_t q_width = q.dim(1) * q.dim(2), kv_width = k.dim(1) * k.dim(2);
-    expects(k.dtype() == q.dtype() && k.dim(0) == q.dim(0), "qkv: k does not match q");
-    expect_tensor(qkv, "qkv", q.dtype(), {q.dim(0), q_width + 2 * kv_width});
-    rows = q.dim(0);
-    query = q_width * size_of(q.dtype());
-    kv = kv_width * size_of(q.dtype());
-    joined = query + 2 * kv;
-  }
-  int64_t rows, query, kv, joined;
-};
-
 }  // namespace
 
-void CudaBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv) {
-  const QkvBytes b(q, k, v, qkv);
-  copy_columns(stream_, b.rows, b.query, q.data(), b.query, qkv.data(), b.joined);
-  copy_columns(stream_, b.rows, b.kv, k.data(), b.kv, qkv.data() + b.query, b.joined);
-  copy_columns(stream_, b.rows, b.kv, v.data(), b.kv, qkv.data() + b.query + b.kv, b.joined);
+void CudaBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv,
+                            const Tensor& bias, const Tensor& table) {
+  const QkvShape shape = qkv_shape(q, k, v, qkv, bias, q.dtype(), table, DType::kFloat32);
+  cuda::split_qkv(stream_, q.dtype(), shape, q.data(), k.data(), v.data(), qkv.data(), bias.data(),
+                  table.as<float>());
 }
 
-void CudaBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, const Tensor& v) {
-  const QkvBytes b(q, k, v, qkv);
-  copy_columns(stream_, b.rows, b.query, qkv.data(), b.joined, q.data(), b.query);
-  copy_columns(stream_, b.rows, b.kv, qkv.data() + b.query, b.joined, k.data(), b.kv);
-  copy_columns(stream_, b.rows, b.kv, qkv.data() + b.query + b.kv, b.joined, v.data(), b.kv);
+void CudaBackend::split_qkv_backward(const Tensor& d_qkv, const Tensor& d_bias, const Tensor& d_q,
+                                     const Tensor& d_k, const Tensor& d_v, const Tensor& table) {
+  const QkvShape shape =
+      qkv_shape(d_q, d_k, d_v, d_qkv, d_bias, DType::kFloat32, table, DType::kFloat32);
+  cuda::split_qkv_backward(stream_, d_q.dtype(), shape, d_qkv.data(), d_bias.as<float>(),
+                           d_q.data(), d_k.data(), d_v.data(), table.as<float>(),
+                           d_bias.defined() ? parts_of(shape.width()) : nullptr);
 }
 
 // --- attention. cuDNN leaves rows in no document as they are, and writes bfloat16.
 
 CudnnAttention& CudaBackend::cudnn() {
-  if (!cudnn_) cudnn_ = std::make_unique<CudnnAttention>(stream_, pool_, options_.deterministic);
+  if (!cudnn_)
+    cudnn_ = std::make_unique<CudnnAttention>(stream_, pool_, options_.deterministic, options_.who);
   return *cudnn_;
 }
 

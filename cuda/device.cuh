@@ -3,7 +3,10 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <initializer_list>
 
 #include "base/error.h"
 #include "tensor/dtype.h"
@@ -34,6 +37,88 @@ void dispatch(DType dtype, Body body) {
     expects(dtype == DType::kBFloat16, "CUDA kernels compute in float32 and bfloat16");
     body.template operator()<bf16>();
   }
+}
+
+/// W neighbouring elements. Where W > 1 memory gives and takes them in accesses of 16 bytes: a
+/// quarter or an eighth of the instructions for the same bytes, which are then what bounds a
+/// kernel.
+template <class T, int W>
+struct alignas(W == 1 ? sizeof(T) : 16) Pack {
+  T at[W];
+  __device__ float operator[](int e) const { return to_float(at[e]); }
+  __device__ static Pack of(const float (&values)[W]) {
+    Pack pack;
+#pragma unroll
+    for (int e = 0; e < W; ++e) pack.at[e] = from_float<T>(values[e]);
+    return pack;
+  }
+};
+/// Two in a register, the first in its lower half, which as an upper half is that float.
+template <int W>
+requires(W > 1) struct alignas(16) Pack<bf16, W> {
+  uint32_t pairs[W / 2];
+  __device__ float operator[](int e) const {
+    return __uint_as_float(e % 2 == 0 ? pairs[e / 2] << 16 : pairs[e / 2] & 0xffff0000u);
+  }
+  __device__ static Pack of(const float (&values)[W]) {
+    Pack pack;
+#pragma unroll
+    for (int e = 0; e < W; e += 2) {
+      const __nv_bfloat162 pair = __floats2bfloat162_rn(values[e], values[e + 1]);
+      pack.pairs[e / 2] = *reinterpret_cast<const uint32_t*>(&pair);
+    }
+    return pack;
+  }
+};
+template <int W, class T>
+__device__ inline Pack<T, W> load(const T* from) {
+  return *reinterpret_cast<const Pack<T, W>*>(from);
+}
+template <class T, int W>
+__device__ inline void store(T* to, const Pack<T, W>& pack) {
+  *reinterpret_cast<Pack<T, W>*>(to) = pack;
+}
+/// Rounded to T.
+template <int W, class T>
+__device__ inline void store(T* to, const float (&values)[W]) {
+  store(to, Pack<T, W>::of(values));
+}
+
+/// Whether a row of so many bytes, at these places (null: none), consists of whole aligned 16
+/// bytes.
+inline bool in_sixteens(int64_t row_bytes, std::initializer_list<const void*> places) {
+  return row_bytes % 16 == 0 && std::all_of(places.begin(), places.end(), [](const void* place) {
+           return reinterpret_cast<uintptr_t>(place) % 16 == 0;
+         });
+}
+
+/// Calls body.template operator()<T, W>(): the element type of `dtype`, and as many of them as a
+/// thread visits at a time, those of 16 bytes where `wide`, else one.
+template <class Body>
+void dispatch_wide(DType dtype, bool wide, Body body) {
+  dispatch(dtype, [&]<class T>() {
+    if (wide) {
+      body.template operator()<T, static_cast<int>(16 / sizeof(T))>();
+    } else {
+      body.template operator()<T, 1>();
+    }
+  });
+}
+
+/// For code that moves rows: calls body.template operator()<Word>() with the widest word that rows
+/// of so many bytes (a multiple of 2) at these places consist of.
+template <class Body>
+void with_words(int64_t row_bytes, std::initializer_list<const void*> places, Body body) {
+  if (in_sixteens(row_bytes, places)) {
+    body.template operator()<uint4>();
+  } else {
+    body.template operator()<uint16_t>();
+  }
+}
+/// Threads for several rows of so many words, or for one.
+inline dim3 row_block(int64_t words) {
+  const auto x = std::bit_ceil(static_cast<unsigned>(std::clamp<int64_t>(words, 1, 128)));
+  return {x, 128 / x};
 }
 
 /// Sum over a block of kThreads = blockDim.x threads (a multiple of 32); every thread gets it.
@@ -79,5 +164,8 @@ inline unsigned grid_for(int64_t n, int64_t per_block, int64_t most = int64_t{1}
   const int64_t blocks = (n + per_block - 1) / per_block;
   return static_cast<unsigned>(blocks < most ? blocks : most);
 }
+
+/// out[i] += sum of the rows of parts [rows, width], always in the same order (elementwise.cu).
+void add_rows(cudaStream_t stream, int64_t rows, int64_t width, float* out, const float* parts);
 
 }  // namespace verlcpp::cuda

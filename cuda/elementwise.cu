@@ -7,19 +7,37 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class T>
+/// First of the W elements that are this thread's. The last thread may have fewer.
+template <int W>
+__device__ int64_t first_element() {
+  return (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * W;
+}
+
+template <class T, int W>
 __global__ void add_kernel(int64_t n, T* out, const T* a, const T* b) {
-  const int64_t stride = int64_t{blockDim.x} * gridDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
-    out[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
+  const int64_t i = first_element<W>();
+  if (i + W <= n) {
+    const Pack<T, W> one = load<W>(a + i), other = load<W>(b + i);
+    float sum[W];
+#pragma unroll
+    for (int e = 0; e < W; ++e) sum[e] = one[e] + other[e];
+    store(out + i, sum);
+  } else {
+    for (int64_t e = i; e < n; ++e) out[e] = from_float<T>(to_float(a[e]) + to_float(b[e]));
   }
 }
 
-template <class T>
+template <class T, int W>
 __global__ void add_to_kernel(int64_t n, float* sum, const T* x) {
-  const int64_t stride = int64_t{blockDim.x} * gridDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
-    sum[i] += to_float(x[i]);
+  const int64_t i = first_element<W>();
+  if (i + W <= n) {
+    Pack<float, W> total = load<W>(sum + i);
+    const Pack<T, W> more = load<W>(x + i);
+#pragma unroll
+    for (int e = 0; e < W; ++e) total.at[e] += more[e];
+    store(sum + i, total);
+  } else {
+    for (int64_t e = i; e < n; ++e) sum[e] += to_float(x[e]);
   }
 }
 
@@ -28,28 +46,20 @@ __global__ void fill_kernel(int64_t n, float* x, float value) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) x[i] = value;
 }
 
-template <class T>
-__global__ void add_bias_kernel(int64_t n, int64_t width, T* x, const T* bias) {
-  const int64_t stride = int64_t{blockDim.x} * gridDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
-    x[i] = from_float<T>(to_float(x[i]) + to_float(bias[i % width]));
-  }
-}
-
-/// A block sums 32 columns: its 8 warps take rows in turn, then add up.
-template <class T>
-__global__ void add_bias_backward_kernel(int64_t rows, int64_t width, float* d_bias, const T* d_y) {
-  __shared__ float part[8][32];
-  const int64_t column = int64_t{blockIdx.x} * 32 + threadIdx.x;
+/// A block sums 32 columns: its 32 warps take rows in turn, so that the whole stands in flight at
+/// once; then a warp adds up what the warps have of one column.
+__global__ void add_rows_kernel(int64_t rows, int64_t width, float* out, const float* parts) {
+  __shared__ float sums[32][33];  // one more, or a column would lie in one bank
+  const int64_t first = int64_t{blockIdx.x} * 32, column = first + threadIdx.x;
   float sum = 0;
   if (column < width) {
-    for (int64_t t = threadIdx.y; t < rows; t += 8) sum += to_float(d_y[t * width + column]);
+#pragma unroll 8
+    for (int64_t r = threadIdx.y; r < rows; r += 32) sum += parts[r * width + column];
   }
-  part[threadIdx.y][threadIdx.x] = sum;
+  sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || column >= width) return;
-  for (int w = 1; w < 8; ++w) sum += part[w][threadIdx.x];
-  d_bias[column] += sum;
+  const float total = warp_sum(sums[threadIdx.x][threadIdx.y]);
+  if (threadIdx.x == 0 && first + threadIdx.y < width) out[first + threadIdx.y] += total;
 }
 
 template <class T>
@@ -78,8 +88,8 @@ __global__ void add_partials_kernel(int blocks, double* out, const double* parti
 
 void add(cudaStream_t stream, DType dtype, int64_t n, void* out, const void* a, const void* b) {
   if (n == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    add_kernel<<<grid_for(n, kThreads, 8192), kThreads, 0, stream>>>(
+  dispatch_wide(dtype, in_sixteens(0, {out, a, b}), [&]<class T, int W>() {
+    add_kernel<T, W><<<grid_for(n, kThreads * W), kThreads, 0, stream>>>(
         n, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b));
   });
   check_launch("add");
@@ -87,9 +97,9 @@ void add(cudaStream_t stream, DType dtype, int64_t n, void* out, const void* a, 
 
 void add_to(cudaStream_t stream, int64_t n, float* sum, DType dtype, const void* x) {
   if (n == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    add_to_kernel<<<grid_for(n, kThreads, 4096), kThreads, 0, stream>>>(n, sum,
-                                                                        static_cast<const T*>(x));
+  dispatch_wide(dtype, in_sixteens(0, {sum, x}), [&]<class T, int W>() {
+    add_to_kernel<T, W>
+        <<<grid_for(n, kThreads * W), kThreads, 0, stream>>>(n, sum, static_cast<const T*>(x));
   });
   check_launch("add_to");
 }
@@ -100,25 +110,9 @@ void fill(cudaStream_t stream, int64_t n, float* x, float value) {
   check_launch("fill");
 }
 
-void add_bias(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* x,
-              const void* bias) {
-  const int64_t n = rows * width;
-  if (n == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    add_bias_kernel<<<grid_for(n, kThreads, 8192), kThreads, 0, stream>>>(
-        n, width, static_cast<T*>(x), static_cast<const T*>(bias));
-  });
-  check_launch("add_bias");
-}
-
-void add_bias_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, float* d_bias,
-                       const void* d_y) {
-  if (rows * width == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    add_bias_backward_kernel<<<grid_for(width, 32), dim3(32, 8), 0, stream>>>(
-        rows, width, d_bias, static_cast<const T*>(d_y));
-  });
-  check_launch("add_bias_backward");
+void add_rows(cudaStream_t stream, int64_t rows, int64_t width, float* out, const float* parts) {
+  add_rows_kernel<<<grid_for(width, 32), dim3(32, 32), 0, stream>>>(rows, width, out, parts);
+  check_launch("add_rows");
 }
 
 void sum_squares(cudaStream_t stream, DType dtype, int64_t n, double* out, double* partial,

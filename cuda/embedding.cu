@@ -9,13 +9,15 @@ namespace {
 
 constexpr int kThreads = 128;
 
-template <class T>
-__global__ void embedding_kernel(int64_t vocab, int64_t width, int64_t first, T* out,
-                                 const T* table, const int32_t* ids) {
-  const int64_t t = blockIdx.x, id = ids[t] - first;
+template <class Word>
+__global__ void embedding_kernel(int64_t rows, int64_t vocab, int64_t words, int64_t first,
+                                 Word* out, const Word* table, const int32_t* ids) {
+  const int64_t t = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (t >= rows) return;
+  const int64_t id = ids[t] - first;
   const bool mine = id >= 0 && id < vocab;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    out[t * width + i] = mine ? table[id * width + i] : from_float<T>(0.0f);
+  for (int64_t i = threadIdx.x; i < words; i += blockDim.x) {
+    out[t * words + i] = mine ? table[id * words + i] : Word{};
   }
 }
 
@@ -24,10 +26,17 @@ __global__ void count_up_kernel(int64_t rows, int32_t* out) {
   if (t < rows) out[t] = static_cast<int32_t>(t);
 }
 
-/// First place after `at` whose id is another one.
+/// First place after `at` whose id is another one: in strides that double, since most ids occur
+/// once or twice, and then by halving the last.
 __device__ int64_t segment_end(const int32_t* ids, int64_t at, int64_t rows) {
   const int32_t id = ids[at];
-  int64_t low = at + 1, high = rows;
+  int64_t low = at + 1, high = low, stride = 1;
+  while (high < rows && ids[high] == id) {
+    low = high + 1;
+    high += stride;
+    stride *= 2;
+  }
+  if (high > rows) high = rows;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     if (ids[middle] == id) {
@@ -40,22 +49,26 @@ __device__ int64_t segment_end(const int32_t* ids, int64_t at, int64_t rows) {
 }
 
 /// `ids` are sorted, `order` has the row of each, rising within an id. The blocks of an id's first
-/// place, one per kThreads columns, add up all of its rows in row order; the others have nothing
-/// to do.
-template <class T>
+/// place, one per kThreads packs of columns, add up all of its rows in row order; the others have
+/// nothing to do.
+template <class T, int W>
 __global__ void embedding_backward_kernel(int64_t rows, int64_t vocab, int64_t width, int64_t first,
                                           float* d_table, const T* d_out, const int32_t* ids,
                                           const int32_t* order) {
-  const int64_t at = blockIdx.x, i = int64_t{blockIdx.y} * kThreads + threadIdx.x;
+  const int64_t at = blockIdx.x, i = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * W;
   const int32_t id = ids[at];
   if (id < first || id >= first + vocab || i >= width) return;
   if (at > 0 && ids[at - 1] == id) return;
   const int64_t end = segment_end(ids, at, rows);
   float* out = d_table + (id - first) * width + i;
-  float sum = *out;
+  Pack<float, W> sum = load<W>(out);
 #pragma unroll 8
-  for (int64_t s = at; s < end; ++s) sum += to_float(d_out[order[s] * width + i]);
-  *out = sum;
+  for (int64_t s = at; s < end; ++s) {
+    const Pack<T, W> d = load<W>(d_out + order[s] * width + i);
+#pragma unroll
+    for (int e = 0; e < W; ++e) sum.at[e] += d[e];
+  }
+  store(out, sum);
 }
 
 /// Room for the sort: its own, the rows, and both in order.
@@ -85,9 +98,12 @@ struct Workspace {
 void embedding(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab, int64_t width,
                int64_t first, void* out, const void* table, const int32_t* ids) {
   if (rows * width == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    embedding_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        vocab, width, first, static_cast<T*>(out), static_cast<const T*>(table), ids);
+  const int64_t row_bytes = width * size_of(dtype);
+  with_words(row_bytes, {out, table}, [&]<class Word>() {
+    const int64_t words = row_bytes / static_cast<int64_t>(sizeof(Word));
+    const dim3 block = row_block(words);
+    embedding_kernel<<<grid_for(rows, block.y), block, 0, stream>>>(
+        rows, vocab, words, first, static_cast<Word*>(out), static_cast<const Word*>(table), ids);
   });
   check_launch("embedding");
 }
@@ -101,9 +117,10 @@ void embedding_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t 
   Workspace w(rows);
   count_up_kernel<<<grid_for(rows, kThreads), kThreads, 0, stream>>>(rows, w.part(workspace, 1));
   check(w.sort(workspace, ids, stream), "the sort of token ids");
-  const dim3 grid(static_cast<unsigned>(rows), grid_for(width, kThreads));
-  dispatch(dtype, [&]<class T>() {
-    embedding_backward_kernel<<<grid, kThreads, 0, stream>>>(
+  const bool wide = in_sixteens(width * size_of(dtype), {d_table, d_out});
+  dispatch_wide(dtype, wide, [&]<class T, int W>() {
+    const dim3 grid(static_cast<unsigned>(rows), grid_for(width, kThreads * W));
+    embedding_backward_kernel<T, W><<<grid, kThreads, 0, stream>>>(
         rows, vocab, width, first, d_table, static_cast<const T*>(d_out), w.part(workspace, 0),
         w.part(workspace, 2));
   });

@@ -18,15 +18,23 @@ size_t aligned_bytes(const Tensor& x) {
 
 }  // namespace
 
+HostCalls::HostCalls(cudaStream_t compute) : compute_(compute) {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
 HostCalls::~HostCalls() {
+  cudaStreamSynchronize(stream_);
+  // After an error of the GPU nothing has waited for code that has begun, but this does.
+  const std::lock_guard over(running_);
+  cudaStreamDestroy(stream_);
   for (const auto& call : calls_) idle_.push_back(call->memory);
   for (const Pinned& memory : idle_) {
     if (memory.data != nullptr) cudaFreeHost(memory.data);
   }
 }
 
-void HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                        HostCode code) {
+Event HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                         HostCode code) {
   retire();
   size_t bytes = 0;
   for (const auto* tensors : {&inputs, &outputs}) {
@@ -34,6 +42,7 @@ void HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Ten
   }
   calls_.push_back(std::make_unique<Call>(Call{*this, std::move(code), take(bytes)}));
   Call& call = *calls_.back();
+  Event(compute_).before(stream_);
   std::byte* place = call.memory.data;
   for (const Tensor& x : inputs) {
     const auto size = static_cast<size_t>(x.bytes());
@@ -60,10 +69,13 @@ void HostCalls::enqueue(const std::vector<Tensor>& inputs, const std::vector<Ten
           "values of host code");
   }
   call.done = Event(stream_);
+  call.enqueued = true;
+  return call.done;
 }
 
 // On the driver's thread, which may make no CUDA call.
 void HostCalls::run(Call& call) noexcept {
+  const std::lock_guard running(running_);
   try {
     {
       const std::lock_guard lock(mutex_);
@@ -77,6 +89,7 @@ void HostCalls::run(Call& call) noexcept {
 }
 
 void HostCalls::rethrow() {
+  retire();  // what code has captured goes when a wait is over
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
 }
@@ -96,7 +109,7 @@ HostCalls::Pinned HostCalls::take(size_t bytes) {
 }
 
 void HostCalls::retire() {
-  while (!calls_.empty() && calls_.front()->done.reached()) {
+  while (!calls_.empty() && calls_.front()->enqueued && calls_.front()->done.reached()) {
     if (calls_.front()->memory.data != nullptr) idle_.push_back(calls_.front()->memory);
     calls_.pop_front();
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "tensor/backend.h"
+#include "tensor/qkv_shape.h"
 
 // The border between the backend (.cpp) and the kernels (.cu). Pointers are device memory, sizes
 // are arguments, every function launches on `stream` and returns. `dtype` is float32 or bfloat16;
@@ -21,10 +22,6 @@ void convert(cudaStream_t stream, int64_t n, void* out, DType out_dtype, const v
 
 // --- elementwise.cu
 void add(cudaStream_t stream, DType dtype, int64_t n, void* out, const void* a, const void* b);
-void add_bias(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* x,
-              const void* bias);
-void add_bias_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, float* d_bias,
-                       const void* d_y);
 /// out[0] += sum of squares; `partial` holds kSumBlocks doubles.
 inline constexpr int kSumBlocks = 1024;
 void sum_squares(cudaStream_t stream, DType dtype, int64_t n, double* out, double* partial,
@@ -52,18 +49,31 @@ void scatter_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* ou
 void copy_columns(cudaStream_t stream, int64_t rows, int64_t bytes, void* out, int64_t out_pitch,
                   const void* in, int64_t in_pitch);
 
+/// Rows of the `parts` that a sum over rows leaves to be added up, each as wide as the sum: one a
+/// block, of which every SM of an H200 gets up to four.
+inline constexpr int64_t kSms = 132, kMostParts = 4 * kSms;
+
 // --- rms_norm.cu
+/// Of x; with `b` of x + b, which goes to `sum`. Both are null or neither is.
 void rms_norm(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* y, float* rstd,
-              const void* x, const void* w, double eps);
+              const void* x, const void* w, double eps, void* sum, const void* b);
+/// `d_residual` may be null.
 void rms_norm_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* d_x,
                        float* d_w, const void* d_y, const void* x, const void* w, const float* rstd,
-                       float* partial_w);
-/// Rows of `partial_w`, each `width` floats.
-inline constexpr int kNormBlocks = 256;
+                       const void* d_residual, float* parts);
 
 // --- rope.cu
+void rope_table(cudaStream_t stream, int64_t rows, int64_t head_dim, float* table,
+                const int32_t* positions, const float* inv_freq);
 void rope(cudaStream_t stream, DType dtype, int64_t rows, int64_t heads, int64_t head_dim, void* x,
-          const int32_t* positions, const float* inv_freq, bool inverse);
+          const float* table, bool inverse);
+
+// --- qkv.cu (`bias`, `d_bias` and `table` may be null)
+void split_qkv(cudaStream_t stream, DType dtype, const QkvShape& shape, void* q, void* k, void* v,
+               const void* qkv, const void* bias, const float* table);
+void split_qkv_backward(cudaStream_t stream, DType dtype, const QkvShape& shape, void* d_qkv,
+                        float* d_bias, const void* d_q, const void* d_k, const void* d_v,
+                        const float* table, float* parts);
 
 // --- swiglu.cu
 void swiglu(cudaStream_t stream, DType dtype, int64_t rows, int64_t ffn, void* out,

@@ -11,30 +11,102 @@ constexpr double kInf = HUGE_VAL;
 /// verl's floor, so that temperature 0 means (nearly) greedy instead of a division by zero.
 __device__ inline float safe_temperature(float t) { return t > 0.0f ? t : 1e-8f; }
 
-/// One block a row.
-__global__ void logit_stats_kernel(int64_t vocab, int64_t first, double* stats, const float* logits,
-                                   const int32_t* labels, const float* temperature) {
+constexpr float kLog2e = 1.44269504f;
+/// e^x as 2^(x log2 e), for x <= 0: its relative error grows with -x, while e^x shrinks much faster.
+/// for.
+__device__ inline float exp_of(float x) { return exp2f(x * kLog2e); }
+
+/// max z, sum of e^(z - max) and sum of e^(z - max) (z - max), as far as seen.
+template <class V>
+struct Softmax {
+  V max = static_cast<V>(-INFINITY), sum = 0, weighted = 0;
+
+  /// The same sums from a maximum that is not smaller.
+  __device__ void move_to(V to) {
+    if (max != static_cast<V>(-INFINITY) && max != to) {
+      const V shift = max - to, scale = static_cast<V>(exp(shift));
+      weighted = scale * (weighted + sum * shift);
+      sum *= scale;
+    }
+    max = to;
+  }
+  __device__ void merge(Softmax other) {
+    const V to = max > other.max ? max : other.max;
+    move_to(to);
+    other.move_to(to);
+    sum += other.sum;
+    weighted += other.weighted;
+  }
+};
+
+/// The online softmax: one visit of the logits, sums moved whenever a group of values holds a new
+/// maximum, which after the first few is rare.
+template <int N>
+__device__ void visit(Softmax<float>& s, const float (&z)[N]) {
+  float max = z[0];
+#pragma unroll
+  for (int i = 1; i < N; ++i) max = fmaxf(max, z[i]);
+  if (max > s.max) s.move_to(max);
+  if (s.max == -INFINITY) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float shifted = z[i] - s.max, e = exp_of(shifted);
+    s.sum += e;
+    if (e != 0.0f) s.weighted += e * shifted;  // 0 * -inf counts as 0
+  }
+}
+
+__device__ inline Softmax<double> block_merge(Softmax<double> mine) {
+  __shared__ Softmax<double> shared[kThreads / 32];
+  for (int offset = 16; offset > 0; offset /= 2) {
+    mine.merge({.max = __shfl_xor_sync(0xffffffffu, mine.max, offset),
+                .sum = __shfl_xor_sync(0xffffffffu, mine.sum, offset),
+                .weighted = __shfl_xor_sync(0xffffffffu, mine.weighted, offset)});
+  }
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = mine;
+  __syncthreads();
+  Softmax<double> all;
+  for (const Softmax<double>& part : shared) all.merge(part);
+  return all;
+}
+
+/// One block a row. `vector`: rows begin at multiples of 16 bytes.
+__global__ void __launch_bounds__(kThreads)
+    logit_stats_kernel(int64_t vocab, int64_t first, double* stats, const float* logits,
+                       const int32_t* labels, const float* temperature, bool vector) {
   const int64_t r = blockIdx.x;
   const float* row = logits + r * vocab;
   const float tau = safe_temperature(temperature[r]);
-  float max = -INFINITY;
-  for (int64_t v = threadIdx.x; v < vocab; v += blockDim.x) max = fmaxf(max, row[v]);
-  max = block_max(max) / tau;
-  float sum = 0, weighted = 0;
-  if (max != -INFINITY) {
-    for (int64_t v = threadIdx.x; v < vocab; v += blockDim.x) {
-      const float shifted = row[v] / tau - max, e = expf(shifted);
-      sum += e;
-      if (e != 0.0f) weighted += e * shifted;  // 0 * -inf counts as 0
+  Softmax<float> mine;
+  if (vector) {
+    constexpr int kAhead = 4;  // loads under way at a time
+    const auto* quads = reinterpret_cast<const float4*>(row);
+    const int64_t count = vocab / 4;
+    int64_t v = threadIdx.x;
+    for (; v + (kAhead - 1) * kThreads < count; v += kAhead * kThreads) {
+      float z[4 * kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const float4 q = __ldcs(quads + v + i * kThreads);
+        z[4 * i] = q.x / tau, z[4 * i + 1] = q.y / tau;
+        z[4 * i + 2] = q.z / tau, z[4 * i + 3] = q.w / tau;
+      }
+      visit(mine, z);
     }
+    for (; v < count; v += kThreads) {
+      const float4 q = __ldcs(quads + v);
+      visit(mine, {q.x / tau, q.y / tau, q.z / tau, q.w / tau});
+    }
+  } else {
+    for (int64_t v = threadIdx.x; v < vocab; v += kThreads) visit(mine, {row[v] / tau});
   }
-  const double all = block_sum(static_cast<double>(sum));
-  const double all_weighted = block_sum(static_cast<double>(weighted));
+  const Softmax<double> all =
+      block_merge({.max = mine.max, .sum = mine.sum, .weighted = mine.weighted});
   if (threadIdx.x != 0) return;
   const int64_t label = labels[r] - first;
-  stats[r * 4] = max;
-  stats[r * 4 + 1] = all;
-  stats[r * 4 + 2] = all_weighted;
+  stats[r * 4] = all.max;
+  stats[r * 4 + 1] = all.sum;
+  stats[r * 4 + 2] = all.weighted;
   stats[r * 4 + 3] = label >= 0 && label < vocab ? static_cast<double>(row[label] / tau) : -kInf;
 }
 
@@ -61,26 +133,60 @@ __global__ void token_log_prob_kernel(int64_t rows, int64_t parts, float* log_pr
   entropy[r] = static_cast<float>(log_sum - weighted / sum);
 }
 
-/// d_logits may be logits themselves: each element is read, then written, by one thread.
+/// What the backward of one row needs.
+struct HeadRow {
+  float tau, lse, entropy, d_log_prob, d_entropy;  // the gradients over the temperature
+
+  __device__ float gradient(float logit, bool label) const {
+    const float log_p = logit / tau - lse, p = exp_of(log_p);
+    const float d = p == 0.0f ? 0.0f : -p * (d_log_prob + d_entropy * (log_p + entropy));
+    return label ? d + d_log_prob : d;
+  }
+};
+
 template <class T>
-__global__ void token_log_prob_backward_kernel(int64_t vocab, int64_t first, T* d_logits,
-                                               const float* logits, const int32_t* labels,
-                                               const float* temperature, const float* entropy,
-                                               const float* lse, const float* d_log_prob,
-                                               const float* d_entropy) {
+struct alignas(4 * sizeof(T)) Four {
+  T x[4];
+};
+
+/// One block a row. d_logits may be logits themselves: each element is read, then written, by one
+/// thread. `vector`: rows of both begin at multiples of four elements.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    token_log_prob_backward_kernel(int64_t vocab, int64_t first, T* d_logits, const float* logits,
+                                   const int32_t* labels, const float* temperature,
+                                   const float* entropy, const float* lse, const float* d_log_prob,
+                                   const float* d_entropy, bool vector) {
   const int64_t r = blockIdx.x;
   const float* row = logits + r * vocab;
   T* d_row = d_logits + r * vocab;
   const float tau = safe_temperature(temperature[r]), inverse = 1.0f / tau;
-  const float d_lp = d_log_prob[r] * inverse, d_ent = d_entropy[r] * inverse;
-  const float row_lse = lse[r], row_entropy = entropy[r];
+  const HeadRow head{tau, lse[r], entropy[r], d_log_prob[r] * inverse, d_entropy[r] * inverse};
   const int64_t label = labels[r] - first;
-  for (int64_t v = threadIdx.x; v < vocab; v += blockDim.x) {
-    const float log_p = row[v] / tau - row_lse, p = expf(log_p);
-    float d = p == 0.0f ? 0.0f : -p * (d_lp + d_ent * (log_p + row_entropy));
-    if (v == label) d += d_lp;
-    d_row[v] = from_float<T>(d);
+  if (!vector) {
+    for (int64_t v = threadIdx.x; v < vocab; v += kThreads) {
+      d_row[v] = from_float<T>(head.gradient(row[v], v == label));
+    }
+    return;
   }
+  const auto* quads = reinterpret_cast<const float4*>(row);
+  auto* d_quads = reinterpret_cast<Four<T>*>(d_row);
+#pragma unroll 4
+  for (int64_t v = threadIdx.x; v < vocab / 4; v += kThreads) {
+    const float4 q = __ldcs(quads + v);
+    Four<T> d;
+    d.x[0] = from_float<T>(head.gradient(q.x, 4 * v == label));
+    d.x[1] = from_float<T>(head.gradient(q.y, 4 * v + 1 == label));
+    d.x[2] = from_float<T>(head.gradient(q.z, 4 * v + 2 == label));
+    d.x[3] = from_float<T>(head.gradient(q.w, 4 * v + 3 == label));
+    d_quads[v] = d;
+  }
+}
+
+/// Whether rows of `vocab` elements can be taken four at a time.
+template <class T>
+bool in_fours(const T* data, int64_t vocab) {
+  return vocab % 4 == 0 && reinterpret_cast<uintptr_t>(data) % (4 * sizeof(T)) == 0;
 }
 
 }  // namespace
@@ -89,7 +195,7 @@ void logit_stats(cudaStream_t stream, int64_t rows, int64_t vocab, int64_t first
                  const float* logits, const int32_t* labels, const float* temperature) {
   if (rows == 0) return;
   logit_stats_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-      vocab, first, stats, logits, labels, temperature);
+      vocab, first, stats, logits, labels, temperature, in_fours(logits, vocab));
   check_launch("logit_stats");
 }
 
@@ -109,7 +215,8 @@ void token_log_prob_backward(cudaStream_t stream, DType dtype, int64_t rows, int
   dispatch(dtype, [&]<class T>() {
     token_log_prob_backward_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
         vocab, first, static_cast<T*>(d_logits), logits, labels, temperature, entropy, lse,
-        d_log_prob, d_entropy);
+        d_log_prob, d_entropy,
+        in_fours(logits, vocab) && in_fours(static_cast<const T*>(d_logits), vocab));
   });
   check_launch("token_log_prob_backward");
 }

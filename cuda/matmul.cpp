@@ -1,39 +1,52 @@
 #include "cuda/matmul.h"
 
-#include <cublas_v2.h>
+#include <cublasLt.h>
 
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <deque>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "cuda/check.h"
 #include "cuda/library.h"
+#include "cuda/matmul_tuner.h"
 
 namespace verlcpp::cuda {
 namespace {
 
-using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
-                              const void*, const void*, cudaDataType, int, const void*,
-                              cudaDataType, int, const void*, void*, cudaDataType, int,
-                              cublasComputeType_t, cublasGemmAlgo_t);  // overloaded in C++
-
 /// The functions used.
 struct Cublas {
-  Library library{"matrix products", {"libcublas.so.13", "libcublas.so.12"}};
-  decltype(cublasCreate_v2)* create =
-      library.function<decltype(cublasCreate_v2)>("cublasCreate_v2");
-  decltype(cublasDestroy_v2)* destroy =
-      library.function<decltype(cublasDestroy_v2)>("cublasDestroy_v2");
-  decltype(cublasSetStream_v2)* set_stream =
-      library.function<decltype(cublasSetStream_v2)>("cublasSetStream_v2");
-  decltype(cublasSetWorkspace_v2)* set_workspace =
-      library.function<decltype(cublasSetWorkspace_v2)>("cublasSetWorkspace_v2");
-  GemmEx* gemm = library.function<GemmEx>("cublasGemmEx");
+  Library library{"matrix products", {"libcublasLt.so.13", "libcublasLt.so.12"}};
+  decltype(cublasLtCreate)* create = library.function<decltype(cublasLtCreate)>("cublasLtCreate");
+  decltype(cublasLtDestroy)* destroy =
+      library.function<decltype(cublasLtDestroy)>("cublasLtDestroy");
+  decltype(cublasLtMatmul)* matmul = library.function<decltype(cublasLtMatmul)>("cublasLtMatmul");
+  decltype(cublasLtMatmulAlgoGetHeuristic)* heuristic =
+      library.function<decltype(cublasLtMatmulAlgoGetHeuristic)>("cublasLtMatmulAlgoGetHeuristic");
+  decltype(cublasLtMatmulDescInit_internal)* init_description =
+      library.function<decltype(cublasLtMatmulDescInit_internal)>(
+          "cublasLtMatmulDescInit_internal");
+  decltype(cublasLtMatmulDescSetAttribute)* describe =
+      library.function<decltype(cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute");
+  decltype(cublasLtMatrixLayoutInit_internal)* init_layout =
+      library.function<decltype(cublasLtMatrixLayoutInit_internal)>(
+          "cublasLtMatrixLayoutInit_internal");
+  decltype(cublasLtMatmulPreferenceInit_internal)* init_preference =
+      library.function<decltype(cublasLtMatmulPreferenceInit_internal)>(
+          "cublasLtMatmulPreferenceInit_internal");
+  decltype(cublasLtMatmulPreferenceSetAttribute)* prefer =
+      library.function<decltype(cublasLtMatmulPreferenceSetAttribute)>(
+          "cublasLtMatmulPreferenceSetAttribute");
 };
 
-void check_cublas(cublasStatus_t status, const char* what) {
+void check_cublas(cublasStatus_t status, const std::string& what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw DeviceError(std::string("cuBLAS: ") + what + " failed with status " +
+  throw DeviceError("cuBLAS: " + what + " failed with status " +
                     std::to_string(static_cast<int>(status)));
 }
 
@@ -43,40 +56,232 @@ cudaDataType type_of(const Tensor& x) {
   return x.dtype() == DType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
+/// The largest power of two up to 256 that divides the address.
+uint32_t alignment_of(const Tensor& x) {
+  const auto address = reinterpret_cast<uintptr_t>(x.data()) | 256;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+/// c^T = op(b)^T op(a)^T: cuBLAS is column-major, our tensors are row-major.
+struct Product {
+  const Tensor &c, &a, &b;
+  bool transpose_a, transpose_b, accumulate;
+
+  int64_t m() const { return c.dim(0); }
+  int64_t n() const { return c.dim(1); }
+  int64_t k() const { return a.dim(transpose_a ? 0 : 1); }
+  double flops() const {
+    return 2.0 * static_cast<double>(m()) * static_cast<double>(n()) * static_cast<double>(k());
+  }
+  std::string text() const {
+    return "the product [" + std::to_string(m()) + ", " + std::to_string(n()) + ", " +
+           std::to_string(k()) + "] in " + std::string(name_of(a.dtype()));
+  }
+};
+
+/// Products that one choice of algorithm serves. The numbers of rows and of summands, one of which
+/// is a micro-batch's tokens, count as the next power of two.
+struct ProductKind {
+  int64_t m, n, k;
+  DType in, out;
+  bool transpose_a, transpose_b, accumulate;
+  uint32_t align_a, align_b, align_c;
+  auto operator<=>(const ProductKind&) const = default;
+};
+
+int64_t power_of_two(int64_t n) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
+}
+
+ProductKind kind_of(const Product& p) {
+  return {.m = power_of_two(p.m()),
+          .n = p.n(),
+          .k = power_of_two(p.k()),
+          .in = p.a.dtype(),
+          .out = p.c.dtype(),
+          .transpose_a = p.transpose_a,
+          .transpose_b = p.transpose_b,
+          .accumulate = p.accumulate,
+          .align_a = alignment_of(p.a),
+          .align_b = alignment_of(p.b),
+          .align_c = alignment_of(p.c)};
+}
+
+/// A product in the library's words.
+struct Description {
+  cublasLtMatmulDescOpaque_t operation{};
+  cublasLtMatrixLayoutOpaque_t a{}, b{}, c{};
+
+  Description(const Cublas& cublas, const Product& p) {
+    check_cublas(
+        cublas.init_description(&operation, sizeof operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescInit");
+    const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check_cublas(cublas.describe(&operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
+                 "cublasLtMatmulDescSetAttribute");
+    check_cublas(cublas.describe(&operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
+                 "cublasLtMatmulDescSetAttribute");
+    const auto layout = [&](cublasLtMatrixLayoutOpaque_t& out, const Tensor& x) {
+      check_cublas(cublas.init_layout(&out, sizeof out, type_of(x), static_cast<uint64_t>(x.dim(1)),
+                                      static_cast<uint64_t>(x.dim(0)), x.dim(1)),
+                   "cublasLtMatrixLayoutInit");
+    };
+    layout(a, p.b);
+    layout(b, p.a);
+    layout(c, p.c);
+  }
+};
+
 }  // namespace
 
 struct Matmul::State {
+  struct Choice {
+    std::vector<cublasLtMatmulAlgo_t> algorithms;  // the library's guess first
+    MatmulTuner tuner;
+  };
+  struct Timed {  // on its way
+    Choice* choice;
+    int candidate;
+    double flops;
+    cudaEvent_t begin, end;
+  };
+
+  static constexpr int kCandidates = 8;
   Cublas cublas;
-  cublasHandle_t handle = nullptr;
+  cublasLtHandle_t handle = nullptr;
+  cudaStream_t stream = nullptr;
   Tensor workspace;
+  bool tuned = false;
+  std::map<ProductKind, Choice> choices;
+  std::deque<Timed> timed;
+  std::vector<cudaEvent_t> idle_events;
+  int64_t trials = 0;
+
+  std::vector<cublasLtMatmulAlgo_t> algorithms(Description& d, const Product& p,
+                                               const ProductKind& kind, int most) const {
+    cublasLtMatmulPreferenceOpaque_t preference{};
+    check_cublas(cublas.init_preference(&preference, sizeof preference),
+                 "cublasLtMatmulPreferenceInit");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
+      check_cublas(cublas.prefer(&preference, what, &value, sizeof value),
+                   "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace.bytes()));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kind.align_b);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kind.align_a);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kind.align_c);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kind.align_c);
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
+    int count = 0;
+    check_cublas(cublas.heuristic(handle, &d.operation, &d.a, &d.b, &d.c, &d.c, &preference, most,
+                                  found.data(), &count),
+                 "an algorithm for " + p.text());
+    std::vector<cublasLtMatmulAlgo_t> all;
+    for (int i = 0; i < count; ++i) {
+      const auto& result = found[static_cast<size_t>(i)];
+      if (result.state == CUBLAS_STATUS_SUCCESS) all.push_back(result.algo);
+    }
+    if (all.empty()) throw DeviceError("cuBLAS has no algorithm for " + p.text());
+    return all;
+  }
+
+  Choice& choice_for(Description& d, const Product& p, const ProductKind& kind) {
+    if (const auto found = choices.find(kind); found != choices.end()) return found->second;
+    const bool choose = tuned && kind.in == DType::kBFloat16;
+    std::vector<cublasLtMatmulAlgo_t> all = algorithms(d, p, kind, choose ? kCandidates : 1);
+    const auto count = static_cast<int>(all.size());
+    return choices.emplace(kind, Choice{std::move(all), MatmulTuner(count)}).first->second;
+  }
+
+  cublasStatus_t multiply(Description& d, const Product& p,
+                          const cublasLtMatmulAlgo_t& algorithm) const {
+    const float one = 1, beta = p.accumulate ? 1 : 0;
+    return cublas.matmul(handle, &d.operation, &one, p.b.data(), &d.a, p.a.data(), &d.b, &beta,
+                         p.c.data(), &d.c, p.c.data(), &d.c, &algorithm, workspace.data(),
+                         static_cast<size_t>(workspace.bytes()), stream);
+  }
+
+  cudaEvent_t record() {
+    cudaEvent_t event = nullptr;
+    if (idle_events.empty()) {
+      check(cudaEventCreate(&event), "cudaEventCreate");
+    } else {
+      event = idle_events.back();
+      idle_events.pop_back();
+    }
+    check(cudaEventRecord(event, stream), "cudaEventRecord");
+    return event;
+  }
+
+  void collect_times() {
+    while (!timed.empty() && cudaEventQuery(timed.front().end) == cudaSuccess) {
+      const Timed t = timed.front();
+      timed.pop_front();
+      idle_events.insert(idle_events.end(), {t.begin, t.end});
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, t.begin, t.end), "cudaEventElapsedTime");
+      t.choice->tuner.report(t.candidate, 1e-3 * static_cast<double>(milliseconds) / t.flops);
+    }
+  }
+
+  bool capturing() const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
+  /// False where this algorithm serves the kind but not this product.
+  bool run(Description& d, const Product& p, Choice& choice) {
+    auto [candidate, time_it] = choice.tuner.next();
+    if (time_it && capturing()) {  // a graph's events tell no time
+      choice.tuner.forget(candidate);
+      time_it = false;
+    }
+    if (time_it) ++trials;
+    const cudaEvent_t begin = time_it ? record() : nullptr;
+    const cublasStatus_t status = multiply(d, p, choice.algorithms[static_cast<size_t>(candidate)]);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+      if (time_it) timed.push_back({&choice, candidate, p.flops(), begin, record()});
+      return true;
+    }
+    if (begin != nullptr) idle_events.push_back(begin);
+    if (time_it) choice.tuner.forget(candidate);
+    if (candidate > 0) choice.tuner.drop(candidate);
+    return false;
+  }
 };
 
-Matmul::Matmul(cudaStream_t stream, Tensor workspace) : state_(std::make_unique<State>()) {
+Matmul::Matmul(cudaStream_t stream, Tensor workspace, bool tuned)
+    : state_(std::make_unique<State>()) {
   State& s = *state_;
-  check_cublas(s.cublas.create(&s.handle), "cublasCreate");
-  check_cublas(s.cublas.set_stream(s.handle, stream), "cublasSetStream");
+  check_cublas(s.cublas.create(&s.handle), "cublasLtCreate");
+  s.stream = stream;
   s.workspace = std::move(workspace);
-  check_cublas(s.cublas.set_workspace(s.handle, s.workspace.data(),
-                                      static_cast<size_t>(s.workspace.bytes())),
-               "cublasSetWorkspace");
+  s.tuned = tuned;
 }
 
 Matmul::~Matmul() {
+  for (const State::Timed& t : state_->timed) {
+    state_->idle_events.insert(state_->idle_events.end(), {t.begin, t.end});
+  }
+  for (cudaEvent_t event : state_->idle_events) cudaEventDestroy(event);
   if (state_->handle != nullptr) state_->cublas.destroy(state_->handle);
 }
 
-// cuBLAS is column-major, so a row-major c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T.
+int64_t Matmul::trials() const { return state_->trials; }
+
 void Matmul::run(const Tensor& c, const Tensor& a, const Tensor& b, bool transpose_a,
-                 bool transpose_b, bool accumulate) const {
-  const int64_t m = c.dim(0), n = c.dim(1), k = a.dim(transpose_a ? 0 : 1);
-  const float one = 1, beta = accumulate ? 1 : 0;
-  check_cublas(state_->cublas.gemm(state_->handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                   transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, static_cast<int>(n),
-                                   static_cast<int>(m), static_cast<int>(k), &one, b.data(),
-                                   type_of(b), static_cast<int>(b.dim(1)), a.data(), type_of(a),
-                                   static_cast<int>(a.dim(1)), &beta, c.data(), type_of(c),
-                                   static_cast<int>(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-               "cublasGemmEx");
+                 bool transpose_b, bool accumulate) {
+  State& s = *state_;
+  const Product product{c, a, b, transpose_a, transpose_b, accumulate};
+  const ProductKind kind = kind_of(product);
+  Description description(s.cublas, product);
+  State::Choice& choice = s.choice_for(description, product, kind);
+  if (!s.timed.empty() && !s.capturing()) s.collect_times();
+  if (s.run(description, product, choice)) return;
+  const auto own = s.algorithms(description, product, kind, 1);
+  check_cublas(s.multiply(description, product, own.front()), product.text());
 }
 
 }  // namespace verlcpp::cuda

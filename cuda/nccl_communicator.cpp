@@ -148,7 +148,7 @@ class NcclCommunicator final : public Communicator {
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
     CudaBackend& backend, const parallel::Topology& topology,
-    const parallel::RankCommunicators& host) {
+    const parallel::RankCommunicators& host, bool with_cp) {
   const auto me = std::make_shared<NcclRank>(backend, host.world, host.status);
   const parallel::AxisSizes& sizes = topology.sizes();
   const auto pool = static_cast<int>(topology.pp_rank() * sizes.tp + topology.tp_rank());
@@ -160,7 +160,11 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
   const auto add = [&](Communicator& group, ncclComm_t communicator) {
     all.push_back(std::make_unique<NcclCommunicator>(me, communicator, backend, group));
   };
-  add(host.cp, split(host.cp, pool));
+  if (with_cp) {
+    add(host.cp, split(host.cp, pool));
+  } else {
+    all.push_back(nullptr);
+  }
   add(host.grad, split(host.grad, pool));
   add(host.tp, split(host.tp, tp_group));
   add(host.world, me->world());

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -63,7 +64,6 @@ parallel::Work NcclRank::start(ncclComm_t communicator, const char* group, const
                                std::vector<Tensor> kept,
                                const std::function<ncclResult_t(cudaStream_t)>& call) {
   fail_if_aborted();
-  wait_for_room();
   const parallel::InCollective here(&status_, group, op);
   const cudaStream_t stream = backend_.comm_stream();
   Event(backend_.stream()).before(stream);
@@ -78,15 +78,28 @@ parallel::Work NcclRank::start(ncclComm_t communicator, const char* group, const
 }
 
 void NcclRank::settle(ncclComm_t communicator) {
+  // A collective is taken within some microseconds, which a sleep of the host would multiply;
+  // making a communicator takes long.
+  constexpr auto kSpin = std::chrono::microseconds(200);
+  std::optional<std::chrono::steady_clock::time_point> waiting_since;
   ncclResult_t status = ncclInProgress;
-  for (bool waiting = false;; waiting = true) {
+  while (true) {
     check_nccl(nccl().async_error(communicator, &status), communicator, "ncclCommGetAsyncError");
     check_nccl(status, communicator, "a call");
-    if (waiting != (status == ncclInProgress)) status_.set_waiting(status == ncclInProgress);
-    if (status != ncclInProgress) return;
-    fail_if_aborted();
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (status != ncclInProgress) break;
+    const auto now = std::chrono::steady_clock::now();
+    if (!waiting_since) {
+      status_.set_waiting(true);
+      waiting_since = now;
+    }
+    if (now - *waiting_since < kSpin) {
+      std::this_thread::yield();
+    } else {
+      fail_if_aborted();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
   }
+  if (waiting_since) status_.set_waiting(false);
 }
 
 void NcclRank::fail_if_aborted() {
@@ -105,19 +118,15 @@ void NcclRank::drop_finished() {
   }
 }
 
-void NcclRank::wait_for_room() {
-  drop_finished();
-  while (pending_.size() >= kMostPending) {
-    look();
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  end_wait();
-}
-
 // A rank waits for others when a collective of its own has begun and does not end. Each change is
 // told once: a status that is told again and again would look alive.
 void NcclRank::look() {
   fail_if_aborted();
+  ncclResult_t status = ncclSuccess;
+  for (ncclComm_t communicator : communicators_) {
+    check_nccl(nccl().async_error(communicator, &status), communicator, "ncclCommGetAsyncError");
+    check_nccl(status, communicator, "a collective");
+  }
   drop_finished();
   const int64_t now = !pending_.empty() && pending_.front().begun.reached() ? finished_ : -1;
   if (now == waits_for_) return;

@@ -47,7 +47,6 @@ class NcclRank {
   void settle(ncclComm_t communicator);
   void fail_if_aborted();
   void drop_finished();
-  void wait_for_room();
   void look();
   void end_wait();
   void abort();
@@ -58,9 +57,6 @@ class NcclRank {
   parallel::RankStatus& status_;
   std::vector<ncclComm_t> communicators_;
   std::deque<Pending> pending_;
-  /// The host runs ahead of the GPU by this many collectives at most, some hundred launches: the
-  /// driver queues about a thousand, and a host that it lets wait can abort nothing.
-  static constexpr size_t kMostPending = 16;
   int64_t finished_ = 0;    // collectives so far
   int64_t waits_for_ = -1;  // the collective that the status shows
   const int uncaught_;      // exceptions when it was made

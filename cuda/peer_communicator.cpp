@@ -225,11 +225,13 @@ std::unique_ptr<Communicator> make_peer_communicator(CudaBackend& backend, Commu
   return std::make_unique<PeerCommunicator>(backend, host, status);
 }
 
-void enable_peer_access(int device, int devices) {
+bool enable_peer_access(int device, int devices) {
+  bool all = true;
   for (int other = 0; other < devices; ++other) {
     int possible = 0;
     if (other == device) continue;
     check(cudaDeviceCanAccessPeer(&possible, device, other), "cudaDeviceCanAccessPeer");
+    if (possible == 0) all = false;
     if (possible == 0) continue;
     const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
     if (status == cudaErrorPeerAccessAlreadyEnabled) {
@@ -238,6 +240,7 @@ void enable_peer_access(int device, int devices) {
       check(status, "cudaDeviceEnablePeerAccess");
     }
   }
+  return all;
 }
 
 }  // namespace verlcpp::cuda

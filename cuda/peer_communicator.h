@@ -15,7 +15,7 @@ std::unique_ptr<parallel::Communicator> make_peer_communicator(CudaBackend& back
                                                                parallel::RankStatus& status);
 
 /// Lets this GPU read the memory of GPUs 0..devices-1 where the machine can; without, copies go
-/// through the host.
-void enable_peer_access(int device, int devices);
+/// through the host. Whether it reads them all.
+bool enable_peer_access(int device, int devices);
 
 }  // namespace verlcpp::cuda

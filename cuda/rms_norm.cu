@@ -1,89 +1,243 @@
+#include <bit>
+
 #include "cuda/check.h"
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 
+// A row is read once: a team of lanes holds it in registers between the sum over it and its use.
+// Lanes are threadIdx.x, up to a warp (a power of two) or whole warps; teams are threadIdx.y.
+
 namespace verlcpp::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-template <class T>
-__global__ void rms_norm_kernel(int64_t width, T* y, float* rstd, const T* x, const T* w,
-                                float eps) {
-  const int64_t t = blockIdx.x;
-  x += t * width;
-  y += t * width;
-  float sum = 0;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    const float v = to_float(x[i]);
-    sum += v * v;
+/// Sum over a team. Teams of several warps take part together and meet once: `turn` alternates
+/// between two sums in a row, so that none writes what others still read.
+__device__ float team_sum(float value, int turn) {
+  __shared__ float shared[2][32];
+  const int lanes = static_cast<int>(blockDim.x);
+  for (int offset = min(lanes, 32) / 2; offset > 0; offset /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, offset);
   }
-  const float scale = rsqrtf(block_sum(sum) / static_cast<float>(width) + eps);
+  if (lanes <= 32) return value;
+  const int first = static_cast<int>(threadIdx.y) * (lanes / 32);
+  const int warp = first + static_cast<int>(threadIdx.x) / 32;
+  if (threadIdx.x % 32 == 0) shared[turn][warp] = value;
+  __syncthreads();
+  float sum = 0;
+  for (int w = 0; w < lanes / 32; ++w) sum += shared[turn][first + w];
+  return sum;
+}
+
+/// The columns of a lane's k-th pack begin here.
+template <int W>
+__device__ int column_of(int k) {
+  return (k * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * W;
+}
+
+/// A lane's packs of the row at `from`; zeros behind its end, and where there is no row.
+template <class T, int W, int K>
+__device__ void load_row(Pack<T, W> (&row)[K], const T* from, int width, bool there) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int column = column_of<W>(k);
+    row[k] = there && column < width ? load<W>(from + column) : Pack<T, W>{};
+  }
+}
+
+template <class T, int W, int K>
+__global__ void rms_norm_kernel(int64_t rows, int width, T* y, float* rstd, const T* x, const T* w,
+                                float eps, T* sum, const T* b) {
+  const int64_t t = int64_t{blockIdx.x} * blockDim.y + threadIdx.y, start = t * width;
+  const bool there = t < rows;  // the lanes of other rows sum along
+  Pack<T, W> row[K];
+  load_row<T, W, K>(row, x + start, width, there);
+  if (b != nullptr) {
+    Pack<T, W> other[K];
+    load_row<T, W, K>(other, b + start, width, there);
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      float added[W];
+#pragma unroll
+      for (int e = 0; e < W; ++e) added[e] = row[k][e] + other[k][e];
+      row[k] = Pack<T, W>::of(added);
+      if (there && column_of<W>(k) < width) store(sum + start + column_of<W>(k), row[k]);
+    }
+  }
+  float squares = 0;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int e = 0; e < W; ++e) squares += row[k][e] * row[k][e];
+  }
+  const float scale = rsqrtf(team_sum(squares, 0) / static_cast<float>(width) + eps);
+  if (!there) return;
   if (threadIdx.x == 0) rstd[t] = scale;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    y[i] = from_float<T>(to_float(x[i]) * scale * to_float(w[i]));
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int column = column_of<W>(k);
+    if (column >= width) continue;
+    const Pack<T, W> weight = load<W>(w + column);
+    float out[W];
+#pragma unroll
+    for (int e = 0; e < W; ++e) out[e] = row[k][e] * scale * weight[e];
+    store(y + start + column, out);
   }
 }
 
-/// Block b takes rows b, b + gridDim, ... and sums its part of d_w into partial_w[b].
-template <class T>
-__global__ void rms_norm_backward_kernel(int64_t rows, int64_t width, T* d_x, const T* d_y,
-                                         const T* x, const T* w, const float* rstd,
-                                         float* partial_w) {
-  float* mine = partial_w + int64_t{blockIdx.x} * width;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) mine[i] = 0;
-  for (int64_t t = blockIdx.x; t < rows; t += gridDim.x) {
-    const T *x_t = x + t * width, *d_y_t = d_y + t * width;
-    T* d_x_t = d_x + t * width;
-    const float scale = rstd[t];
+/// Threads of a backward block, at most; where packs are 16 bytes two of them fit an SM, four with
+/// one pack a lane.
+template <int W, int K>
+constexpr int kMostThreads = W == 1   ? 1024
+                             : K == 2 ? 384
+                                      : 256;
+template <int W, int K>
+constexpr int kBlocksOfSm = W == 1   ? 1
+                            : K == 1 ? 4
+                                     : 2;
+
+/// A team takes rows in turn and keeps its part of d_w in registers; the teams of a block add
+/// theirs up in shared memory, into parts[block].
+template <class T, int W, int K>
+__global__ void __launch_bounds__((kMostThreads<W, K>), (kBlocksOfSm<W, K>))
+    rms_norm_backward_kernel(int64_t rows, int width, T* d_x, const T* d_y, const T* x, const T* w,
+                             const float* rstd, const T* d_residual, float* parts) {
+  extern __shared__ float team_parts[];  // [teams][width]
+  float d_w[K][W] = {};
+  int turn = 0;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.y;
+  for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < rows; first += stride) {
+    const int64_t t = first + threadIdx.y, start = t * width;
+    const bool there = t < rows;
+    Pack<T, W> row[K], d[K], residual[K];
+    load_row<T, W, K>(row, x + start, width, there);
+    load_row<T, W, K>(d, d_y + start, width, there);
+    if (d_residual != nullptr) load_row<T, W, K>(residual, d_residual + start, width, there);
+    const float scale = there ? rstd[t] : 0;
     float dot = 0;
-    for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-      dot += to_float(d_y_t[i]) * to_float(w[i]) * to_float(x_t[i]) * scale;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      if (column_of<W>(k) >= width) continue;
+      const Pack<T, W> weight = load<W>(w + column_of<W>(k));
+#pragma unroll
+      for (int e = 0; e < W; ++e) dot += d[k][e] * weight[e] * row[k][e] * scale;
     }
-    const float mean = block_sum(dot) / static_cast<float>(width);
-    for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-      const float n = to_float(x_t[i]) * scale, d = to_float(d_y_t[i]);
-      mine[i] += d * n;
-      d_x_t[i] = from_float<T>(scale * (d * to_float(w[i]) - n * mean));
+    const float mean = team_sum(dot, turn) / static_cast<float>(width);
+    turn ^= 1;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const int column = column_of<W>(k);
+      if (!there || column >= width) continue;
+      const Pack<T, W> weight = load<W>(w + column);
+      float out[W];
+#pragma unroll
+      for (int e = 0; e < W; ++e) {
+        const float n = row[k][e] * scale;
+        d_w[k][e] += d[k][e] * n;
+        out[e] = scale * (d[k][e] * weight[e] - n * mean);
+        if (d_residual != nullptr) out[e] += residual[k][e];
+      }
+      store(d_x + start + column, out);
     }
+  }
+
+  float* const block_part = parts + int64_t{blockIdx.x} * width;
+  const int teams = static_cast<int>(blockDim.y);
+  float* const mine = teams == 1 ? block_part : team_parts + static_cast<int>(threadIdx.y) * width;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int e = 0; e < W; ++e) {
+      if (column_of<W>(k) < width) mine[column_of<W>(k) + e] = d_w[k][e];
+    }
+  }
+  if (teams == 1) return;
+  __syncthreads();
+  const int threads = static_cast<int>(blockDim.x) * teams;
+  for (int i = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); i < width; i += threads) {
+    float sum = 0;
+    for (int team = 0; team < teams; ++team) sum += team_parts[team * width + i];
+    block_part[i] = sum;
   }
 }
 
-__global__ void add_rows_kernel(int blocks, int64_t width, float* d_w, const float* partial_w) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= width) return;
-  float sum = 0;
-  for (int b = 0; b < blocks; ++b) sum += partial_w[b * width + i];
-  d_w[i] += sum;
+/// Lanes of a team that hold so many packs, `each` of them at most.
+unsigned lanes_for(int64_t packs, int64_t each) {
+  const int64_t lanes = (packs + each - 1) / each;
+  if (lanes > 32) return static_cast<unsigned>((lanes + 31) / 32 * 32);
+  return std::bit_ceil(static_cast<unsigned>(lanes));
 }
 
-int threads_for(int64_t width) { return width >= 256 ? kThreads : width >= 64 ? 64 : 32; }
+/// So many teams that a block has about `threads` threads.
+dim3 block_of(unsigned lanes, unsigned threads) { return {lanes, std::max(1u, threads / lanes)}; }
+
+/// Whether rows are visited by 16 bytes: 1024 packs at most, which 256 lanes hold; one by one 8192.
+bool by_sixteens(DType dtype, int64_t width, std::initializer_list<const void*> places) {
+  expects(width <= 8192, "rms_norm: rows of more than 8192 elements");
+  const int64_t row_bytes = width * size_of(dtype);
+  return row_bytes <= 1024 * 16 && in_sixteens(row_bytes, places);
+}
 
 }  // namespace
 
+// Most rows lie in one warp, 4 packs a lane with D = 896 and 6 with 1536, so that every lane has
+// much in flight and nobody waits at a barrier. Heads of 64 (QK norm) need 8 lanes.
 void rms_norm(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* y, float* rstd,
-              const void* x, const void* w, double eps) {
+              const void* x, const void* w, double eps, void* sum, const void* b) {
   if (rows == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    rms_norm_kernel<<<static_cast<unsigned>(rows), threads_for(width), 0, stream>>>(
-        width, static_cast<T*>(y), rstd, static_cast<const T*>(x), static_cast<const T*>(w),
-        static_cast<float>(eps));
+  const bool wide = by_sixteens(dtype, width, {y, x, w, sum, b});
+  dispatch_wide(dtype, wide, [&]<class T, int W>() {
+    const auto launch = [&]<int K>() {
+      const dim3 block = block_of(lanes_for(width / W, K), 128);
+      rms_norm_kernel<T, W, K><<<grid_for(rows, block.y), block, 0, stream>>>(
+          rows, static_cast<int>(width), static_cast<T*>(y), rstd, static_cast<const T*>(x),
+          static_cast<const T*>(w), static_cast<float>(eps), static_cast<T*>(sum),
+          static_cast<const T*>(b));
+    };
+    if constexpr (W == 1) {
+      launch.template operator()<8>();
+    } else if (width > 128 * W) {
+      launch.template operator()<8>();
+    } else if (width > 32 * W) {
+      launch.template operator()<4>();
+    } else {
+      launch.template operator()<1>();
+    }
   });
   check_launch("rms_norm");
 }
 
+// A warp holds a row of up to 128 packs, with D = 896 four a lane: 16 warps on an SM keep 80 KB in
+// flight. Wider rows are held by several warps, two packs a lane: D = 1536 by three. Two blocks an
+// SM (four of narrow rows), so that few parts remain for add_rows. From 768 packs on four a lane.
 void rms_norm_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* d_x,
                        float* d_w, const void* d_y, const void* x, const void* w, const float* rstd,
-                       float* partial_w) {
+                       const void* d_residual, float* parts) {
   if (rows == 0) return;
-  const auto blocks = static_cast<int>(rows < kNormBlocks ? rows : kNormBlocks);
-  dispatch(dtype, [&]<class T>() {
-    rms_norm_backward_kernel<<<static_cast<unsigned>(blocks), threads_for(width), 0, stream>>>(
-        rows, width, static_cast<T*>(d_x), static_cast<const T*>(d_y), static_cast<const T*>(x),
-        static_cast<const T*>(w), rstd, partial_w);
+  const bool wide = by_sixteens(dtype, width, {d_x, d_y, x, w, d_residual});
+  int64_t blocks = 0;
+  dispatch_wide(dtype, wide, [&]<class T, int W>() {
+    const auto launch = [&]<int K>() {
+      const unsigned lanes = lanes_for(width / W, K);
+      const dim3 block = block_of(lanes, lanes <= 32 ? 256 : 384);
+      blocks = grid_for(rows, block.y, kSms * (K == 1 ? 4 : 2));
+      const size_t shared = block.y == 1 ? 0 : block.y * static_cast<size_t>(width) * sizeof(float);
+      rms_norm_backward_kernel<T, W, K><<<static_cast<unsigned>(blocks), block, shared, stream>>>(
+          rows, static_cast<int>(width), static_cast<T*>(d_x), static_cast<const T*>(d_y),
+          static_cast<const T*>(x), static_cast<const T*>(w), rstd,
+          static_cast<const T*>(d_residual), parts);
+    };
+    if constexpr (W == 1) {
+      launch.template operator()<8>();
+    } else if (width > 128 * W && width <= 2 * W * kMostThreads<W, 2>) {
+      launch.template operator()<2>();
+    } else if (width > 32 * W) {
+      launch.template operator()<4>();
+    } else {
+      launch.template operator()<1>();
+    }
   });
-  add_rows_kernel<<<grid_for(width, 128), 128, 0, stream>>>(blocks, width, d_w, partial_w);
   check_launch("rms_norm_backward");
+  add_rows(stream, blocks, width, d_w, parts);
 }
 
 }  // namespace verlcpp::cuda

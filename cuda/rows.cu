@@ -5,33 +5,42 @@
 namespace verlcpp::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-
-/// Row `from(r)` of in to row `to(r)` of out, in words of two bytes.
-template <bool kGather>
-__global__ void move_rows_kernel(int64_t words, uint16_t* out, const uint16_t* x,
+/// Row `from(r)` of in to row `to(r)` of out. Rows along threadIdx.y, their words along x.
+template <class Word, bool kGather>
+__global__ void move_rows_kernel(int64_t rows, int64_t words, Word* out, const Word* x,
                                  const int32_t* index) {
-  const int64_t r = blockIdx.x, other = index[r];
-  uint16_t* to = out + (kGather ? r : other) * words;
-  const uint16_t* from = x + (kGather ? other : r) * words;
+  const int64_t r = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (r >= rows) return;
+  const int64_t other = index[r];
+  Word* to = out + (kGather ? r : other) * words;
+  const Word* from = x + (kGather ? other : r) * words;
   for (int64_t i = threadIdx.x; i < words; i += blockDim.x) to[i] = from[i];
+}
+
+template <bool kGather>
+void move_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
+               const int32_t* index) {
+  if (rows * row_bytes == 0) return;
+  const auto launch = [&]<class Word>() {
+    const int64_t words = row_bytes / static_cast<int64_t>(sizeof(Word));
+    const dim3 block = row_block(words);
+    move_rows_kernel<Word, kGather><<<grid_for(rows, block.y), block, 0, stream>>>(
+        rows, words, static_cast<Word*>(out), static_cast<const Word*>(x), index);
+  };
+  with_words(row_bytes, {out, x}, launch);
 }
 
 }  // namespace
 
 void gather_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
                  const int32_t* index) {
-  if (rows * row_bytes == 0) return;
-  move_rows_kernel<true><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-      row_bytes / 2, static_cast<uint16_t*>(out), static_cast<const uint16_t*>(x), index);
+  move_rows<true>(stream, rows, row_bytes, out, x, index);
   check_launch("gather_rows");
 }
 
 void scatter_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
                   const int32_t* index) {
-  if (rows * row_bytes == 0) return;
-  move_rows_kernel<false><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-      row_bytes / 2, static_cast<uint16_t*>(out), static_cast<const uint16_t*>(x), index);
+  move_rows<false>(stream, rows, row_bytes, out, x, index);
   check_launch("scatter_rows");
 }
 

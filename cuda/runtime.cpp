@@ -21,12 +21,22 @@
 namespace verlcpp::cuda {
 namespace {
 
+/// The runtime calls a machine without a driver one whose driver is too old.
+std::string why_no_device(cudaError_t status) {
+  int driver = 0;
+  if (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      driver == 0) {
+    return "there is no NVIDIA driver on this machine";
+  }
+  return cudaGetErrorString(status);
+}
+
 int device_count() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) {
-    throw DeviceError(std::string("trainer.device=cuda: ") + cudaGetErrorString(status) +
-                      "; trainer.device=cpu runs without a GPU");
+    throw DeviceError("no GPU can be used: " + why_no_device(status) +
+                      "; trainer.device=cpu runs without one");
   }
   return devices;
 }
@@ -34,8 +44,8 @@ int device_count() {
 void expect_device(int64_t device) {
   const int devices = device_count();
   if (device < devices) return;
-  throw DeviceError("trainer.device=cuda: GPU " + std::to_string(device) +
-                    " is needed, this machine has " + std::to_string(devices) +
+  throw DeviceError("GPU " + std::to_string(device) + " is needed, this machine has " +
+                    std::to_string(devices) +
                     "; set trainer.n_gpus_per_node, or let ranks share with "
                     "trainer.ranks_per_gpu");
 }
@@ -98,13 +108,18 @@ parallel::RankDevice make_device(const parallel::Topology& topology,
                                  const BackendOptions& options) {
   const int64_t world = topology.sizes().world, devices = device_count();
   const int64_t sharing = ranks_per_gpu.value_or((world + devices - 1) / devices);
-  auto backend = open(static_cast<int>(topology.rank() / sharing), options);
+  BackendOptions mine = options;
+  if (world > 1) mine.who = "rank " + std::to_string(topology.rank()) + ": ";
+  auto backend = open(static_cast<int>(topology.rank() / sharing), mine);
   std::vector<std::unique_ptr<parallel::Communicator>> owned;
+  // Only this run's GPUs: access makes a context on each.
+  const bool direct =
+      enable_peer_access(backend->device(), static_cast<int>((world + sharing - 1) / sharing));
   if (sharing == 1 && world > 1) {
-    owned = make_nccl_communicators(*backend, topology, host);
+    const bool nccl_cp = options.nccl_cp || !direct;
+    owned = make_nccl_communicators(*backend, topology, host, nccl_cp);
+    if (!nccl_cp) owned[0] = make_peer_communicator(*backend, host.cp, host.status);
   } else {
-    // Only this run's GPUs: access makes a context on each.
-    enable_peer_access(backend->device(), static_cast<int>((world + sharing - 1) / sharing));
     for (parallel::Communicator* group : {&host.cp, &host.grad, &host.tp, &host.world}) {
       owned.push_back(make_peer_communicator(*backend, *group, host.status));
     }
@@ -123,7 +138,7 @@ bool usable(bool cudnn, std::string* why) {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) {
-    *why = cudaGetErrorString(status);
+    *why = why_no_device(status);
     return false;
   }
   try {

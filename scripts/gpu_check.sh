@@ -79,6 +79,7 @@ make_parity_folder() {
 
 run_suite() {
   local counts p f
+  rm -f "$folder/meson-logs/testlog.json"
   meson test -C "$folder" --no-rebuild --suite gpu --print-errorlogs || true
   counts=$(python3 scripts/count_tests.py "$folder/meson-logs/testlog.json") || true
   grep -h 'relative to float64\|^skipped: ' "$folder/meson-logs/testlog.txt" || true

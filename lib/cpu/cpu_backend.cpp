@@ -78,13 +78,14 @@ PendingRead CpuBackend::read_later(const Tensor& x) {
   return [bytes = std::move(bytes)] { return std::span(bytes); };
 }
 
-void CpuBackend::run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                             HostCode code) {
+HostWork CpuBackend::run_on_host(const std::vector<Tensor>& inputs,
+                                 const std::vector<Tensor>& outputs, HostCode code) {
   std::vector<std::span<const std::byte>> in;
   std::vector<std::span<std::byte>> out;
   for (const Tensor& x : inputs) in.emplace_back(x.data(), static_cast<size_t>(x.bytes()));
   for (const Tensor& x : outputs) out.emplace_back(x.data(), static_cast<size_t>(x.bytes()));
   code(in, out);
+  return {};
 }
 
 void CpuBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
@@ -126,17 +127,6 @@ void CpuBackend::add(const Tensor& out, const Tensor& a, const Tensor& b) {
   expect_like(b, "b", out);
   dispatch(out.dtype(),
            [&]<class T>() { cpu::add(out.numel(), out.as<T>(), a.as<T>(), b.as<T>()); });
-}
-
-void CpuBackend::add_bias(const Tensor& x, const Tensor& bias) {
-  const int64_t width = bias.numel(), rows = rows_of(x, width);
-  dispatch(x.dtype(), [&]<class T>() { cpu::add_bias(rows, width, x.as<T>(), bias.as<T>()); });
-}
-
-void CpuBackend::add_bias_backward(const Tensor& d_bias, const Tensor& d_y) {
-  const int64_t width = d_bias.numel(), rows = rows_of(d_y, width);
-  dispatch(d_y.dtype(),
-           [&]<class T>() { cpu::add_bias_backward(rows, width, d_bias.as<T>(), d_y.as<T>()); });
 }
 
 // --- rows
@@ -197,28 +187,41 @@ void CpuBackend::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, 
   });
 }
 
+void CpuBackend::add_rms_norm(const Tensor& sum, const Tensor& y, const Tensor& rstd,
+                              const Tensor& a, const Tensor& b, const Tensor& w, double eps) {
+  CpuBackend::add(sum, a, b);
+  CpuBackend::rms_norm(y, rstd, sum, w, eps);
+}
+
 void CpuBackend::rms_norm_backward(const Tensor& d_x, const Tensor& d_w, const Tensor& d_y,
-                                   const Tensor& x, const Tensor& w, const Tensor& rstd) {
+                                   const Tensor& x, const Tensor& w, const Tensor& rstd,
+                                   const Tensor& d_residual) {
   const int64_t width = w.numel(), rows = rows_of(x, width);
   expect_like(d_x, "d_x", x);
   expect_like(d_y, "d_y", x);
+  if (d_residual.defined()) expect_like(d_residual, "d_residual", x);
   expects(d_w.numel() == width && rstd.numel() == rows, "rms_norm_backward: shapes of d_w, rstd");
   dispatch(x.dtype(), [&]<class T>() {
     cpu::rms_norm_backward(rows, width, d_x.as<T>(), d_w.as<T>(), d_y.as<T>(), x.as<T>(), w.as<T>(),
-                           rstd.as<T>());
+                           rstd.as<T>(), pointer_or_null<T>(d_residual));
   });
 }
 
-void CpuBackend::rope(const Tensor& x, const Tensor& positions, const Tensor& inv_freq,
-                      bool inverse) {
+void CpuBackend::rope_table(const Tensor& table, const Tensor& positions, const Tensor& inv_freq) {
+  const int64_t rows = positions.numel(), half = inv_freq.numel();
+  expect_tensor(table, "table", inv_freq.dtype(), {rows, 2 * half});
+  dispatch(table.dtype(), [&]<class T>() {
+    cpu::rope_table(rows, 2 * half, table.as<T>(), positions.as<int32_t>(), inv_freq.as<T>());
+  });
+}
+
+void CpuBackend::rope(const Tensor& x, const Tensor& table, bool inverse) {
   expect_rank(x, "x", 3);
   const int64_t rows = x.dim(0), heads = x.dim(1), head_dim = x.dim(2);
   expects(head_dim % 2 == 0, "rope: the head dim is odd");
-  expect_tensor(positions, "positions", DType::kInt32, {rows});
-  expect_tensor(inv_freq, "inv_freq", x.dtype(), {head_dim / 2});
-  dispatch(x.dtype(), [&]<class T>() {
-    cpu::rope(rows, heads, head_dim, x.as<T>(), positions.as<int32_t>(), inv_freq.as<T>(), inverse);
-  });
+  expect_tensor(table, "table", x.dtype(), {rows, head_dim});
+  dispatch(x.dtype(),
+           [&]<class T>() { cpu::rope(rows, heads, head_dim, x.as<T>(), table.as<T>(), inverse); });
 }
 
 void CpuBackend::swiglu(const Tensor& out, const Tensor& gate_up) {

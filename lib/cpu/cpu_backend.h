@@ -27,8 +27,8 @@ class CpuBackend : public Backend {
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
   PendingRead read_later(const Tensor& x) override;
-  void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                   HostCode code) override;
+  HostWork run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                       HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
   void forget_replays() override;
   MemoryBytes peak_bytes() const override;
@@ -38,8 +38,6 @@ class CpuBackend : public Backend {
   void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
               bool transpose_b, bool accumulate) override;
   void add(const Tensor& out, const Tensor& a, const Tensor& b) override;
-  void add_bias(const Tensor& x_TD, const Tensor& bias_D) override;
-  void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) override;
 
   void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T,
                  int64_t first) override;
@@ -51,17 +49,22 @@ class CpuBackend : public Backend {
 
   void rms_norm(const Tensor& y_TD, const Tensor& rstd_T, const Tensor& x_TD, const Tensor& w_D,
                 double eps) override;
+  void add_rms_norm(const Tensor& sum_TD, const Tensor& y_TD, const Tensor& rstd_T,
+                    const Tensor& a_TD, const Tensor& b_TD, const Tensor& w_D, double eps) override;
   void rms_norm_backward(const Tensor& d_x_TD, const Tensor& d_w_D, const Tensor& d_y_TD,
-                         const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T) override;
-  void rope(const Tensor& x_TNH, const Tensor& positions_T, const Tensor& inv_freq_h,
-            bool inverse) override;
+                         const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T,
+                         const Tensor& d_residual_TD) override;
+  void rope_table(const Tensor& table_TH, const Tensor& positions_T,
+                  const Tensor& inv_freq_h) override;
+  void rope(const Tensor& x_TNH, const Tensor& table_TH, bool inverse) override;
   void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) override;
   void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
                        const Tensor& gate_up_T2F) override;
   void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
-                 const Tensor& qkv_TX) override;
-  void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
-                const Tensor& v_TKH) override;
+                 const Tensor& qkv_TX, const Tensor& bias_X, const Tensor& table_TH) override;
+  void split_qkv_backward(const Tensor& d_qkv_TX, const Tensor& d_bias_X, const Tensor& d_q_TNH,
+                          const Tensor& d_k_TKH, const Tensor& d_v_TKH,
+                          const Tensor& table_TH) override;
 
   int64_t prepare_attention(const AttentionCall& call) override;
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,

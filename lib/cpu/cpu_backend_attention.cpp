@@ -65,34 +65,23 @@ void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tens
 
 }  // namespace
 
-void CpuBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv) {
-  expect_rank(q, "q", 3);
-  expect_rank(k, "k", 3);
-  expect_like(v, "v", k);
-  const int64_t rows = q.dim(0), q_width = q.dim(1) * q.dim(2), kv_width = k.dim(1) * k.dim(2);
-  expects(k.dtype() == q.dtype() && k.dim(0) == rows, "split_qkv: k does not match q");
-  expect_tensor(qkv, "qkv", q.dtype(), {rows, q_width + 2 * kv_width});
-  const size_t q_bytes = static_cast<size_t>(q_width * size_of(q.dtype()));
-  const size_t kv_bytes = static_cast<size_t>(kv_width * size_of(q.dtype()));
-  const size_t joined = q_bytes + 2 * kv_bytes;
-  split_columns(rows, joined, 0, q_bytes, q.data(), qkv.data());
-  split_columns(rows, joined, q_bytes, kv_bytes, k.data(), qkv.data());
-  split_columns(rows, joined, q_bytes + kv_bytes, kv_bytes, v.data(), qkv.data());
+void CpuBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv,
+                           const Tensor& bias, const Tensor& table) {
+  const QkvShape shape = qkv_shape(q, k, v, qkv, bias, q.dtype(), table, q.dtype());
+  dispatch(q.dtype(), [&]<class T>() {
+    cpu::split_qkv(shape, q.as<T>(), k.as<T>(), v.as<T>(), qkv.as<T>(), pointer_or_null<T>(bias),
+                   pointer_or_null<T>(table));
+  });
 }
 
-void CpuBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k, const Tensor& v) {
-  expect_rank(q, "q", 3);
-  expect_rank(k, "k", 3);
-  expect_like(v, "v", k);
-  const int64_t rows = q.dim(0), q_width = q.dim(1) * q.dim(2), kv_width = k.dim(1) * k.dim(2);
-  expects(k.dtype() == q.dtype() && k.dim(0) == rows, "join_qkv: k does not match q");
-  expect_tensor(qkv, "qkv", q.dtype(), {rows, q_width + 2 * kv_width});
-  const size_t q_bytes = static_cast<size_t>(q_width * size_of(q.dtype()));
-  const size_t kv_bytes = static_cast<size_t>(kv_width * size_of(q.dtype()));
-  const size_t joined = q_bytes + 2 * kv_bytes;
-  cpu::join_columns(rows, joined, 0, q_bytes, qkv.data(), q.data());
-  cpu::join_columns(rows, joined, q_bytes, kv_bytes, qkv.data(), k.data());
-  cpu::join_columns(rows, joined, q_bytes + kv_bytes, kv_bytes, qkv.data(), v.data());
+void CpuBackend::split_qkv_backward(const Tensor& d_qkv, const Tensor& d_bias, const Tensor& d_q,
+                                    const Tensor& d_k, const Tensor& d_v, const Tensor& table) {
+  const DType dtype = d_q.dtype();
+  const QkvShape shape = qkv_shape(d_q, d_k, d_v, d_qkv, d_bias, dtype, table, dtype);
+  dispatch(dtype, [&]<class T>() {
+    cpu::split_qkv_backward(shape, d_qkv.as<T>(), pointer_or_null<T>(d_bias), d_q.as<T>(),
+                            d_k.as<T>(), d_v.as<T>(), pointer_or_null<T>(table));
+  });
 }
 
 int64_t CpuBackend::prepare_attention(const AttentionCall&) { return 0; }

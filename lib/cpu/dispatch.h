@@ -15,4 +15,10 @@ void dispatch(DType dtype, Body&& body) {
   expects(false, "the CPU computes in float32 and float64, not in " + std::string(name_of(dtype)));
 }
 
+/// Null where an op does without `x`.
+template <class T>
+T* pointer_or_null(const Tensor& x) {
+  return x.defined() ? x.as<T>() : nullptr;
+}
+
 }  // namespace verlcpp::cpu

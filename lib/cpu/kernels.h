@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tensor/backend.h"
+#include "tensor/qkv_shape.h"
 
 // The arithmetic of CpuBackend as free functions over contiguous rows, T = float or double.
 // Shape letters and semantics: tensor/backend.h. Reductions of the float instantiation accumulate
@@ -26,10 +27,6 @@ void use_single_threaded_blas();
 template <class T>
 void add(int64_t n, T* out, const T* a, const T* b);
 template <class T>
-void add_bias(int64_t rows, int64_t width, T* x, const T* bias);
-template <class T>
-void add_bias_backward(int64_t rows, int64_t width, T* d_bias, const T* d_y);
-template <class T>
 double sum_squares(int64_t n, const T* x);
 
 // --- embedding.cpp
@@ -46,22 +43,31 @@ void gather_rows(int64_t count, int64_t limit, size_t row_bytes, std::byte* out,
 void scatter_rows(int64_t count, int64_t limit, size_t row_bytes, std::byte* out,
                   const std::byte* x, const int32_t* rows);
 /// Row t of `part` is bytes [offset, offset + part_bytes) of row t of `joined`.
-void split_columns(int64_t rows, size_t joined_bytes, size_t offset, size_t part_bytes,
-                   std::byte* part, const std::byte* joined);
 void join_columns(int64_t rows, size_t joined_bytes, size_t offset, size_t part_bytes,
                   std::byte* joined, const std::byte* part);
 
 // --- rms_norm.cpp
 template <class T>
 void rms_norm(int64_t rows, int64_t width, T* y, T* rstd, const T* x, const T* w, double eps);
+/// `d_residual` may be null.
 template <class T>
 void rms_norm_backward(int64_t rows, int64_t width, T* d_x, T* d_w, const T* d_y, const T* x,
-                       const T* w, const T* rstd);
+                       const T* w, const T* rstd, const T* d_residual);
 
 // --- rope.cpp
 template <class T>
-void rope(int64_t rows, int64_t heads, int64_t head_dim, T* x, const int32_t* positions,
-          const T* inv_freq, bool inverse);
+void rope_table(int64_t rows, int64_t head_dim, T* table, const int32_t* positions,
+                const T* inv_freq);
+template <class T>
+void rope(int64_t rows, int64_t heads, int64_t head_dim, T* x, const T* table, bool inverse);
+
+// --- qkv.cpp (`bias`, `d_bias` and `table` may be null)
+template <class T>
+void split_qkv(const QkvShape& shape, T* q, T* k, T* v, const T* qkv, const T* bias,
+               const T* table);
+template <class T>
+void split_qkv_backward(const QkvShape& shape, T* d_qkv, T* d_bias, const T* d_q, const T* d_k,
+                        const T* d_v, const T* table);
 
 // --- swiglu.cpp
 template <class T>

@@ -18,7 +18,7 @@ void rms_norm(int64_t rows, int64_t width, T* y, T* rstd, const T* x, const T* w
 // With n = x rstd and g = d_y w: d_x = rstd (g - n mean(g n)), d_w = sum over rows of d_y n.
 template <class T>
 void rms_norm_backward(int64_t rows, int64_t width, T* d_x, T* d_w, const T* d_y, const T* x,
-                       const T* w, const T* rstd) {
+                       const T* w, const T* rstd, const T* d_residual) {
   for (int64_t t = 0; t < rows; ++t, x += width, d_x += width, d_y += width) {
     const T scale = rstd[t];
     const double dot =
@@ -27,16 +27,18 @@ void rms_norm_backward(int64_t rows, int64_t width, T* d_x, T* d_w, const T* d_y
     for (int64_t i = 0; i < width; ++i) {
       const T n = x[i] * scale, d = d_y[i];
       d_w[i] += d * n;
-      d_x[i] = scale * (d * w[i] - n * mean);
+      const T own = scale * (d * w[i] - n * mean);
+      d_x[i] = d_residual == nullptr ? own : own + d_residual[i];
     }
+    if (d_residual != nullptr) d_residual += width;
   }
 }
 
 template void rms_norm(int64_t, int64_t, float*, float*, const float*, const float*, double);
 template void rms_norm(int64_t, int64_t, double*, double*, const double*, const double*, double);
 template void rms_norm_backward(int64_t, int64_t, float*, float*, const float*, const float*,
-                                const float*, const float*);
+                                const float*, const float*, const float*);
 template void rms_norm_backward(int64_t, int64_t, double*, double*, const double*, const double*,
-                                const double*, const double*);
+                                const double*, const double*, const double*);
 
 }  // namespace verlcpp::cpu

@@ -31,13 +31,6 @@ void scatter_rows(int64_t count, int64_t limit, size_t row_bytes, std::byte* out
   }
 }
 
-void split_columns(int64_t rows, size_t joined_bytes, size_t offset, size_t part_bytes,
-                   std::byte* part, const std::byte* joined) {
-  for (int64_t t = 0; t < rows; ++t, joined += joined_bytes, part += part_bytes) {
-    std::memcpy(part, joined + offset, part_bytes);
-  }
-}
-
 void join_columns(int64_t rows, size_t joined_bytes, size_t offset, size_t part_bytes,
                   std::byte* joined, const std::byte* part) {
   for (int64_t t = 0; t < rows; ++t, joined += joined_bytes, part += part_bytes) {

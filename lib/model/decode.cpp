@@ -60,22 +60,23 @@ void Transformer::prefill(const ParameterBuffer& weights, const KvCache& cache,
           "lengths must add up to the prompts' tokens, each with its cache row");
   check_ids(token_ids);
   const AttentionSpans spans = upload_spans(backend_, p.offsets, lengths, p.offsets, lengths);
-  const Tensor positions_T = upload_ids(p.positions), rows_T = upload_ids(rows);
+  const Tensor rope_TH = rope_table(p.positions), rows_T = upload_ids(rows);
   const TensorParallel tp = tp_.whole_rows();
-  Tensor hidden_TD = embed(weights, tp, upload_ids(token_ids), MemoryTag::kWorkspace);
+  ResidualStream stream{.base_tD = embed(weights, tp, upload_ids(token_ids), MemoryTag::kWorkspace),
+                        .delta_tD = {}};
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     beat();
     const LayerTensors w = layer_tensors(weights, layer);
     LayerSaved s;
-    s.input_tD = std::move(hidden_TD);
-    project_qkv(w, tp, positions_T, s, MemoryTag::kWorkspace);
+    start_layer(w, std::exchange(stream, {}), s, MemoryTag::kWorkspace);
+    project_qkv(w, tp, rope_TH, s, MemoryTag::kWorkspace);
     write_kv(cache, layer, s, rows_T);
     if (layer + 1 == config_.layers) return;  // nobody asks for what comes out
     s.o_TNH = empty(s.q_TNH.shape(), MemoryTag::kWorkspace);
     s.lse_TN = empty_stats({s.q_TNH.dim(0), shard_.heads}, MemoryTag::kWorkspace);
     backend_.attention_block(AttentionMask::kCausal, spans, attention_scale_, s.q_TNH, s.k_TKH,
                              s.v_TKH, s.o_TNH, s.lse_TN);
-    hidden_TD = finish_layer(w, tp, s, MemoryTag::kWorkspace);
+    stream = finish_layer(w, tp, s, MemoryTag::kWorkspace);
   }
 }
 
@@ -98,19 +99,23 @@ Tensor Transformer::decode(const ParameterBuffer& weights, const KvCache& cache,
                            const Tensor& token_ids_B, const KvPages& pages) const {
   expects(pages.block == kKvBlock, "the pages are those of the KV cache");
   const TensorParallel tp = tp_.whole_rows();
-  Tensor hidden_BD = embed(weights, tp, token_ids_B, MemoryTag::kWorkspace);
+  const Tensor rope_BH =
+      empty_stats({token_ids_B.numel(), config_.head_dim}, MemoryTag::kWorkspace);
+  backend_.rope_table(rope_BH, pages.positions_B, inv_freq_);
+  ResidualStream stream{.base_tD = embed(weights, tp, token_ids_B, MemoryTag::kWorkspace),
+                        .delta_tD = {}};
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     const auto l = static_cast<size_t>(layer);
     const LayerTensors w = layer_tensors(weights, layer);
     LayerSaved s;
-    s.input_tD = std::move(hidden_BD);
-    project_qkv(w, tp, pages.positions_B, s, MemoryTag::kWorkspace);
+    start_layer(w, std::exchange(stream, {}), s, MemoryTag::kWorkspace);
+    project_qkv(w, tp, rope_BH, s, MemoryTag::kWorkspace);
     s.o_TNH = empty(s.q_TNH.shape(), MemoryTag::kWorkspace);
     backend_.decode_attention(pages, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, cache.k_CKH[l],
                               cache.v_CKH[l], s.o_TNH);
-    hidden_BD = finish_layer(w, tp, s, MemoryTag::kWorkspace);
+    stream = finish_layer(w, tp, s, MemoryTag::kWorkspace);
   }
-  return whole_vocabulary(decode_logits(weights, hidden_BD));
+  return whole_vocabulary(decode_logits(weights, hidden(std::exchange(stream, {}))));
 }
 
 /// head_logits of all rows.

@@ -17,7 +17,7 @@ Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtyp
       shard_(tp_shard(config, tp_.place())),
       cp_comm_type_(options.cp_comm_type),
       fused_head_(options.fused_head),
-      head_chunk_rows_(head_chunk_rows(shard_.vocab, dtype, options.head_chunk_bytes)),
+      head_chunks_(head_chunks(shard_.vocab, dtype, options.head_chunk_bytes)),
       status_(status),
       attention_scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   expects(config.kv_heads > 0 && config.heads % config.kv_heads == 0,
@@ -58,7 +58,7 @@ DeviceBatch Transformer::upload(const data::PackedBatch& batch, const parallel::
   return {
       .rows = rows,
       .token_ids_T = ids(batch.token_ids),
-      .positions_T = ids(batch.position),
+      .rope_TH = rope_table(batch.position),
       .attention = ContextParallelAttention(backend_, nullptr).plan(batch, group, cp_comm_type_),
       .head_rows_host = {head_rows.begin(), head_rows.end()},
       .head_rows_R = ids(head_rows),
@@ -112,6 +112,15 @@ LayerTensors Transformer::layer_tensors(const ParameterBuffer& buffer, int64_t l
     t.k_norm_H = buffer.at(prefix + "k_norm.weight");
   }
   return t;
+}
+
+Tensor Transformer::rope_table(std::span<const int32_t> positions) const {
+  const auto rows = static_cast<int64_t>(positions.size());
+  const Tensor table_TH = empty_stats({rows, config_.head_dim}, MemoryTag::kWorkspace);
+  backend_.rope_table(table_TH,
+                      verlcpp::upload<int32_t>(backend_, positions, {rows}, MemoryTag::kWorkspace),
+                      inv_freq_);
+  return table_TH;
 }
 
 void Transformer::check_ids(std::span<const int32_t> ids) const {

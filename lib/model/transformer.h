@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ namespace verlcpp::model {
 /// A micro-batch on the device, ready for the transformer.
 struct DeviceBatch {
   int64_t rows = 0;  // T
-  Tensor token_ids_T, positions_T;
+  Tensor token_ids_T, rope_TH;
   AttentionPlan attention;  // spans per ring step for this rank's CP group
   /// Head rows: local rows whose log-prob is wanted (R), their labels and temperatures.
   std::vector<int32_t> head_rows_host;
@@ -41,6 +42,12 @@ struct LayerSaved {
   Tensor q_TNH, k_TKH, v_TKH, o_TNH, lse_TN;
   Tensor mid_tD, norm2_tD, rstd2_t, gate_up_T2F, act_TF;
 };
+/// The residual stream between two layers is base + delta, which the next norm adds up on its way;
+/// without a delta it is base.
+struct ResidualStream {
+  Tensor base_tD, delta_tD;
+};
+
 /// What a layer keeps for backward; the rest is computed there again, to the same numbers.
 /// Megatron's recompute_granularity: nothing is recomputed, core attention is, or all but the
 /// layer's input.
@@ -50,29 +57,47 @@ struct Saved {
   std::vector<Recompute> policy;  // one a layer; empty keeps everything
   std::vector<LayerSaved> layers;
   Tensor final_input_RD, final_rstd_R, head_input_RD;
-  Tensor logits_RV;  // with the plain head only
-  Tensor lse_R, entropy_R;
+  Tensor logits_RV, lse_R, entropy_R;  // not with a fused head
 };
 
 /// How a transformer computes, besides what its model and dtype say.
 struct TransformerOptions {
   bool sequence_parallel = false;
   CpCommType cp_comm_type = CpCommType::kP2p;
-  /// verl's use_fused_kernels (fused linear cross entropy): logits pass by in chunks of rows and
-  /// are computed again in backward, instead of being kept.
+  /// verl's use_fused_kernels (fused linear cross entropy): train() visits the logits once, chunk
+  /// by chunk of rows, and keeps none.
   bool fused_head = false;
-  /// Bytes of the logits of one chunk (head_chunk_rows): small beside a model, while the matrix
-  /// products still have a thousand rows and more with a vocabulary of 150 000.
-  int64_t head_chunk_bytes = int64_t{1} << 30;
+  /// Most bytes of logits and their gradients that such chunks take: a twentieth of the float32
+  /// logits of 16 384 tokens of a vocabulary of 151 936.
+  int64_t head_chunk_bytes = int64_t{470} << 20;
 };
 
-/// Rows of logits [rows, vocab] in the dtype of statistics that `bytes` hold: at least one, and a
-/// multiple of 128 (whole tiles of a matrix product) where there are that many.
-int64_t head_chunk_rows(int64_t vocab, DType dtype, int64_t bytes);
+/// How the head cuts its rows.
+struct HeadChunks {
+  /// Rows of logits [rows, vocab] that pass by at a time where no gradient is wanted, or where all
+  /// logits are kept.
+  int64_t rows = 1;
+  /// In train() with a fused head: rows of logits at a time, two such chunks under way; and rows
+  /// whose gradients, in the compute dtype, take part in one matrix product each, whole chunks.
+  int64_t fused_rows = 1, fused_group = 1;
+};
+/// What `bytes` hold: at least one row each, and multiples of 64 (tiles of a matrix product) where
+/// there are that many.
+HeadChunks head_chunks(int64_t vocab, DType dtype, int64_t bytes);
 
 struct TokenOutputs {
   Tensor log_prob_R, entropy_R;
 };
+
+/// d loss / d log_prob and d loss / d entropy of some head rows, there once `ready` is waited for.
+struct TokenGradients {
+  Tensor log_prob_C, entropy_C;
+  HostWork ready;
+};
+/// Enqueues a loss of each token on its own: from log-prob and entropy of head rows [first, first +
+/// C) to their gradients.
+using TokenLoss =
+    std::function<TokenGradients(int64_t first, const Tensor& log_prob_C, const Tensor& entropy_C)>;
 
 /// Positions in a block of the KV cache.
 inline constexpr int64_t kKvBlock = 64;
@@ -113,7 +138,13 @@ class Transformer {
   /// is fine: the CP group still takes part in no traffic for it.
   TokenOutputs forward(const ParameterBuffer& weights, const DeviceBatch& batch,
                        const ContextParallelAttention& attention, Saved* saved) const;
-  /// grad += gradient of sum(d_log_prob * log_prob) + sum(d_entropy * entropy).
+  /// forward, the loss and its backward: grad += gradient of the loss. With a fused head the logits
+  /// are computed once, chunk by chunk. `policy`: one a layer, empty keeps all activations.
+  void train(const ParameterBuffer& weights, const DeviceBatch& batch,
+             const ContextParallelAttention& attention, std::vector<Recompute> policy,
+             const TokenLoss& loss, const ParameterBuffer& grad) const;
+  /// grad += gradient of sum(d_log_prob * log_prob) + sum(d_entropy * entropy), from the logits
+  /// that forward kept: not with a fused head.
   void backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention, Saved& saved, const Tensor& d_log_prob_R,
                 const Tensor& d_entropy_R, const ParameterBuffer& grad) const;
@@ -144,22 +175,28 @@ class Transformer {
   Tensor empty_stats(Shape shape, MemoryTag tag) const;  // in the dtype of statistics
   LayerTensors layer_tensors(const ParameterBuffer& buffer, int64_t layer) const;
   std::string head_name() const;
+  /// Cosines and sines of rows at these positions (Backend::rope_table).
+  Tensor rope_table(std::span<const int32_t> positions) const;
 
   // Forward, in order. `s` holds what came before and takes what is computed.
   Tensor run_layers(const ParameterBuffer& weights, const DeviceBatch& batch,
                     const ContextParallelAttention& attention, Saved* saved) const;
   void run_attention(const DeviceBatch& batch, const ContextParallelAttention& attention,
                      LayerSaved& s, MemoryTag tag) const;
-  void project_qkv(const LayerTensors& w, const TensorParallel& tp, const Tensor& positions_T,
+  void start_layer(const LayerTensors& w, ResidualStream stream, LayerSaved& s,
+                   MemoryTag tag) const;
+  void project_qkv(const LayerTensors& w, const TensorParallel& tp, const Tensor& rope_TH,
                    LayerSaved& s, MemoryTag tag) const;
-  void normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const;
+  void normalise_qk(const LayerTensors& w, const Tensor& rope_TH, LayerSaved& s,
+                    MemoryTag tag) const;
   /// x w^T summed over TP ranks: all rows, or this rank's.
   Tensor row_parallel(const TensorParallel& tp, const Tensor& x_TF, const Tensor& w_DF,
                       MemoryTag tag) const;
   void run_mlp_up(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
                   MemoryTag tag) const;
-  Tensor finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
-                      MemoryTag tag) const;
+  ResidualStream finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
+                              MemoryTag tag) const;
+  Tensor hidden(const ResidualStream& stream) const;
   Tensor embed(const ParameterBuffer& weights, const TensorParallel& tp, const Tensor& token_ids_T,
                MemoryTag tag) const;
   void normalise_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
@@ -180,9 +217,24 @@ class Transformer {
                const ContextParallelAttention& attention, LayerSaved& s) const;
 
   // Their mirrors, in order. Each returns the gradient of its input.
-  Tensor head_backward(const ParameterBuffer& weights, const DeviceBatch& batch, Saved& s,
-                       const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+  void layers_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                       const ContextParallelAttention& attention, Saved& s, Tensor d_hidden_tD,
                        const ParameterBuffer& grad) const;
+  /// From the gradient of the head's input to that of the last layer's output.
+  Tensor head_input_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                             const Saved& s, const Tensor& d_input_RD,
+                             const ParameterBuffer& grad) const;
+  /// One chunk of a fused head between its forward and its backward.
+  struct HeadChunk {
+    int64_t first = 0, rows = 0;
+    Tensor logits_CV, lse_C, entropy_C;
+    TokenGradients d_loss;
+  };
+  HeadChunk start_chunk(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
+                        const TokenLoss& loss, int64_t first, const Tensor& logits_CV) const;
+  /// Forward and backward of the head in one visit; the gradient of its input.
+  Tensor train_head(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
+                    const TokenLoss& loss, const ParameterBuffer& grad) const;
   Tensor logits_backward(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
                          const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
                          const ParameterBuffer& grad) const;
@@ -192,8 +244,8 @@ class Transformer {
                             const DeviceBatch& batch, const ContextParallelAttention& attention,
                             const Tensor& d_mid_tD) const;
   Tensor qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
-                      const Tensor& positions_T, const Tensor& d_q_TNH, const Tensor& d_k_TKH,
-                      const Tensor& d_v_TKH) const;
+                      const Tensor& rope_TH, const Tensor& d_q_TNH, const Tensor& d_k_TKH,
+                      const Tensor& d_v_TKH, const Tensor& d_mid_tD) const;
 
   Backend& backend_;
   ModelConfig config_;
@@ -202,7 +254,7 @@ class Transformer {
   TpShard shard_;
   CpCommType cp_comm_type_;
   bool fused_head_;
-  int64_t head_chunk_rows_;
+  HeadChunks head_chunks_;
   parallel::RankStatus* status_;
   double attention_scale_;
   Tensor inv_freq_;

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/error.h"
 #include "model/transformer.h"
 
@@ -8,7 +10,10 @@ namespace verlcpp::model {
 void Transformer::restore(const LayerTensors& w, const DeviceBatch& batch,
                           const ContextParallelAttention& attention, LayerSaved& s) const {
   const bool full = !s.q_TNH.defined();
-  if (full) project_qkv(w, tp_, batch.positions_T, s, MemoryTag::kSaved);
+  if (full) {
+    start_layer(w, {.base_tD = s.input_tD, .delta_tD = {}}, s, MemoryTag::kSaved);
+    project_qkv(w, tp_, batch.rope_TH, s, MemoryTag::kSaved);
+  }
   if (!s.o_TNH.defined()) run_attention(batch, attention, s, MemoryTag::kSaved);
   if (full) run_mlp_up(w, tp_, s, MemoryTag::kSaved);
 }
@@ -25,8 +30,8 @@ Tensor Transformer::mlp_backward(const LayerTensors& w, const LayerTensors& g, c
   backend_.matmul(d_norm2_TD, d_gate_up_T2F, w.gate_up_2FD, false, false, false);
   backend_.matmul(g.gate_up_2FD, d_gate_up_T2F, tp_.gathered(s.norm2_tD), true, false, true);
   const Tensor d_mid_tD = tp_.reduced(d_norm2_TD);
-  backend_.rms_norm_backward(d_mid_tD, g.post_norm_D, d_mid_tD, s.mid_tD, w.post_norm_D, s.rstd2_t);
-  backend_.add(d_mid_tD, d_mid_tD, d_hidden_tD);
+  backend_.rms_norm_backward(d_mid_tD, g.post_norm_D, d_mid_tD, s.mid_tD, w.post_norm_D, s.rstd2_t,
+                             d_hidden_tD);
   return d_mid_tD;
 }
 
@@ -45,44 +50,39 @@ Tensor Transformer::attention_backward(const LayerTensors& w, const LayerTensors
   const Tensor d_v_TKH = empty(s.v_TKH.shape(), MemoryTag::kWorkspace);
   attention.backward(batch.attention, attention_scale_, s.q_TNH, s.k_TKH, s.v_TKH, s.o_TNH,
                      s.lse_TN, d_o_TNH, d_q_TNH, d_k_TKH, d_v_TKH);
-  const Tensor d_input_tD = qkv_backward(w, g, s, batch.positions_T, d_q_TNH, d_k_TKH, d_v_TKH);
-  backend_.add(d_input_tD, d_input_tD, d_mid_tD);
-  return d_input_tD;
+  return qkv_backward(w, g, s, batch.rope_TH, d_q_TNH, d_k_TKH, d_v_TKH, d_mid_tD);
 }
 
 Tensor Transformer::qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
-                                 const Tensor& positions_T, const Tensor& d_q_TNH,
-                                 const Tensor& d_k_TKH, const Tensor& d_v_TKH) const {
+                                 const Tensor& rope_TH, const Tensor& d_q_TNH,
+                                 const Tensor& d_k_TKH, const Tensor& d_v_TKH,
+                                 const Tensor& d_mid_tD) const {
   const int64_t rows = d_q_TNH.dim(0);
-  backend_.rope(d_q_TNH, positions_T, inv_freq_, true);
-  backend_.rope(d_k_TKH, positions_T, inv_freq_, true);
   if (config_.qk_norm) {
+    backend_.rope(d_q_TNH, rope_TH, true);
+    backend_.rope(d_k_TKH, rope_TH, true);
     const Shape q_rows{rows * shard_.heads, config_.head_dim};
     const Shape k_rows{rows * shard_.kv_heads, config_.head_dim};
     backend_.rms_norm_backward(d_q_TNH.view(q_rows), g.q_norm_H, d_q_TNH.view(q_rows),
-                               s.q_pre_TNH.view(q_rows), w.q_norm_H, s.q_rstd);
+                               s.q_pre_TNH.view(q_rows), w.q_norm_H, s.q_rstd, {});
     backend_.rms_norm_backward(d_k_TKH.view(k_rows), g.k_norm_H, d_k_TKH.view(k_rows),
-                               s.k_pre_TKH.view(k_rows), w.k_norm_H, s.k_rstd);
+                               s.k_pre_TKH.view(k_rows), w.k_norm_H, s.k_rstd, {});
   }
   const Tensor d_qkv_TX = empty({rows, w.qkv_XD.dim(0)}, MemoryTag::kWorkspace);
-  backend_.join_qkv(d_qkv_TX, d_q_TNH, d_k_TKH, d_v_TKH);
-  if (config_.qkv_bias) backend_.add_bias_backward(g.qkv_bias_X, d_qkv_TX);
+  backend_.split_qkv_backward(d_qkv_TX, g.qkv_bias_X, d_q_TNH, d_k_TKH, d_v_TKH,
+                              config_.qk_norm ? Tensor() : rope_TH);
   const Tensor d_norm1_TD = empty({rows, config_.hidden}, MemoryTag::kWorkspace);
   backend_.matmul(d_norm1_TD, d_qkv_TX, w.qkv_XD, false, false, false);
   backend_.matmul(g.qkv_XD, d_qkv_TX, tp_.gathered(s.norm1_tD), true, false, true);
   const Tensor d_input_tD = tp_.reduced(d_norm1_TD);
   backend_.rms_norm_backward(d_input_tD, g.input_norm_D, d_input_tD, s.input_tD, w.input_norm_D,
-                             s.rstd1_t);
+                             s.rstd1_t, d_mid_tD);
   return d_input_tD;
 }
 
-void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                           const ContextParallelAttention& attention, Saved& saved,
-                           const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
-                           const ParameterBuffer& grad) const {
-  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers,
-          "backward needs the activations of a forward of its own");
-  Tensor d_hidden_tD = head_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
+void Transformer::layers_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                                  const ContextParallelAttention& attention, Saved& saved,
+                                  Tensor d_hidden_tD, const ParameterBuffer& grad) const {
   for (int64_t layer = config_.layers - 1; layer >= 0; --layer) {
     beat();
     const LayerTensors w = layer_tensors(weights, layer), g = layer_tensors(grad, layer);
@@ -94,6 +94,36 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
   }
   backend_.embedding_backward(grad.at("embed_tokens.weight"), tp_.gathered(d_hidden_tD),
                               batch.token_ids_T, shard_.first_token);
+}
+
+void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& batch,
+                           const ContextParallelAttention& attention, Saved& saved,
+                           const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
+                           const ParameterBuffer& grad) const {
+  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers && !fused_head_,
+          "backward needs the activations and logits of a forward of its own");
+  const Tensor d_input_RD = logits_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
+  saved.logits_RV = {};
+  layers_backward(weights, batch, attention, saved,
+                  head_input_backward(weights, batch, saved, d_input_RD, grad), grad);
+}
+
+void Transformer::train(const ParameterBuffer& weights, const DeviceBatch& batch,
+                        const ContextParallelAttention& attention, std::vector<Recompute> policy,
+                        const TokenLoss& loss, const ParameterBuffer& grad) const {
+  Saved saved;
+  saved.policy = std::move(policy);
+  if (!fused_head_) {
+    const TokenOutputs out = forward(weights, batch, attention, &saved);
+    TokenGradients d_loss = loss(0, out.log_prob_R, out.entropy_R);
+    d_loss.ready.wait();
+    return backward(weights, batch, attention, saved, d_loss.log_prob_C, d_loss.entropy_C, grad);
+  }
+  normalise_head(weights, run_layers(weights, batch, attention, &saved), batch.head_rows_R, saved,
+                 MemoryTag::kSaved);
+  const Tensor d_input_RD = train_head(weights, batch, saved, loss, grad);
+  layers_backward(weights, batch, attention, saved,
+                  head_input_backward(weights, batch, saved, d_input_RD, grad), grad);
 }
 
 }  // namespace verlcpp::model

@@ -31,7 +31,24 @@ MemoryTag tag_of_sum(const TensorParallel& tp, MemoryTag tag) {
 
 }  // namespace
 
-void Transformer::normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag tag) const {
+/// The layer's input and its norm.
+void Transformer::start_layer(const LayerTensors& w, ResidualStream stream, LayerSaved& s,
+                              MemoryTag tag) const {
+  const Shape& shape = stream.base_tD.shape();
+  s.norm1_tD = empty(shape, tag);
+  s.rstd1_t = empty_stats({shape[0]}, tag);
+  if (stream.delta_tD.defined()) {
+    s.input_tD = stream.delta_tD;  // the sum takes its place
+    backend_.add_rms_norm(s.input_tD, s.norm1_tD, s.rstd1_t, stream.base_tD, stream.delta_tD,
+                          w.input_norm_D, config_.rms_norm_eps);
+  } else {
+    s.input_tD = stream.base_tD;
+    backend_.rms_norm(s.norm1_tD, s.rstd1_t, s.input_tD, w.input_norm_D, config_.rms_norm_eps);
+  }
+}
+
+void Transformer::normalise_qk(const LayerTensors& w, const Tensor& rope_TH, LayerSaved& s,
+                               MemoryTag tag) const {
   const int64_t rows = s.q_TNH.dim(0), head_dim = config_.head_dim;
   const int64_t q_rows = rows * shard_.heads, k_rows = rows * shard_.kv_heads;
   s.q_pre_TNH = std::exchange(s.q_TNH, empty({rows, shard_.heads, head_dim}, tag));
@@ -42,26 +59,22 @@ void Transformer::normalise_qk(const LayerTensors& w, LayerSaved& s, MemoryTag t
                     s.q_pre_TNH.view({q_rows, head_dim}), w.q_norm_H, config_.rms_norm_eps);
   backend_.rms_norm(s.k_TKH.view({k_rows, head_dim}), s.k_rstd,
                     s.k_pre_TKH.view({k_rows, head_dim}), w.k_norm_H, config_.rms_norm_eps);
+  backend_.rope(s.q_TNH, rope_TH, false);
+  backend_.rope(s.k_TKH, rope_TH, false);
 }
 
 void Transformer::project_qkv(const LayerTensors& w, const TensorParallel& tp,
-                              const Tensor& positions_T, LayerSaved& s, MemoryTag tag) const {
-  s.norm1_tD = empty(s.input_tD.shape(), tag);
-  s.rstd1_t = empty_stats({s.input_tD.dim(0)}, tag);
-  backend_.rms_norm(s.norm1_tD, s.rstd1_t, s.input_tD, w.input_norm_D, config_.rms_norm_eps);
-
+                              const Tensor& rope_TH, LayerSaved& s, MemoryTag tag) const {
   const Tensor norm1_TD = tp.gathered(s.norm1_tD);
   const int64_t rows = norm1_TD.dim(0);
   const Tensor qkv_TX = empty({rows, w.qkv_XD.dim(0)}, MemoryTag::kWorkspace);
   backend_.matmul(qkv_TX, norm1_TD, w.qkv_XD, false, true, false);
-  if (config_.qkv_bias) backend_.add_bias(qkv_TX, w.qkv_bias_X);
   s.q_TNH = empty({rows, shard_.heads, config_.head_dim}, tag);
   s.k_TKH = empty({rows, shard_.kv_heads, config_.head_dim}, tag);
   s.v_TKH = empty({rows, shard_.kv_heads, config_.head_dim}, tag);
-  backend_.split_qkv(s.q_TNH, s.k_TKH, s.v_TKH, qkv_TX);
-  if (config_.qk_norm) normalise_qk(w, s, tag);
-  backend_.rope(s.q_TNH, positions_T, inv_freq_, false);
-  backend_.rope(s.k_TKH, positions_T, inv_freq_, false);
+  const bool rotate = !config_.qk_norm;  // else that norm comes in between
+  backend_.split_qkv(s.q_TNH, s.k_TKH, s.v_TKH, qkv_TX, w.qkv_bias_X, rotate ? rope_TH : Tensor());
+  if (config_.qk_norm) normalise_qk(w, rope_TH, s, tag);
 }
 
 void Transformer::run_attention(const DeviceBatch& batch, const ContextParallelAttention& attention,
@@ -83,23 +96,27 @@ void Transformer::run_mlp_up(const LayerTensors& w, const TensorParallel& tp, La
                              MemoryTag tag) const {
   const int64_t rows = s.o_TNH.dim(0);
   s.mid_tD = row_parallel(tp, s.o_TNH.view({rows, w.o_DX.dim(1)}), w.o_DX, tag);
-  backend_.add(s.mid_tD, s.input_tD, s.mid_tD);
-
   s.norm2_tD = empty(s.mid_tD.shape(), tag);
   s.rstd2_t = empty_stats({s.mid_tD.dim(0)}, tag);
-  backend_.rms_norm(s.norm2_tD, s.rstd2_t, s.mid_tD, w.post_norm_D, config_.rms_norm_eps);
+  backend_.add_rms_norm(s.mid_tD, s.norm2_tD, s.rstd2_t, s.input_tD, s.mid_tD, w.post_norm_D,
+                        config_.rms_norm_eps);
   s.gate_up_T2F = empty({rows, 2 * shard_.ffn}, tag);
   backend_.matmul(s.gate_up_T2F, tp.gathered(s.norm2_tD), w.gate_up_2FD, false, true, false);
   s.act_TF = empty({rows, shard_.ffn}, tag);
   backend_.swiglu(s.act_TF, s.gate_up_T2F);
 }
 
-Tensor Transformer::finish_layer(const LayerTensors& w, const TensorParallel& tp, LayerSaved& s,
-                                 MemoryTag tag) const {
+ResidualStream Transformer::finish_layer(const LayerTensors& w, const TensorParallel& tp,
+                                         LayerSaved& s, MemoryTag tag) const {
   run_mlp_up(w, tp, s, tag);
-  const Tensor out_tD = row_parallel(tp, s.act_TF, w.down_DF, tag);
-  backend_.add(out_tD, s.mid_tD, out_tD);
-  return out_tD;
+  return {.base_tD = s.mid_tD, .delta_tD = row_parallel(tp, s.act_TF, w.down_DF, tag)};
+}
+
+/// The sum behind the last layer; it takes delta's place.
+Tensor Transformer::hidden(const ResidualStream& stream) const {
+  if (!stream.delta_tD.defined()) return stream.base_tD;
+  backend_.add(stream.delta_tD, stream.base_tD, stream.delta_tD);
+  return stream.delta_tD;
 }
 
 Tensor Transformer::embed(const ParameterBuffer& weights, const TensorParallel& tp,
@@ -112,17 +129,18 @@ Tensor Transformer::embed(const ParameterBuffer& weights, const TensorParallel& 
 Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch& batch,
                                const ContextParallelAttention& attention, Saved* saved) const {
   const MemoryTag tag = saved ? MemoryTag::kSaved : MemoryTag::kWorkspace;
-  Tensor hidden_tD = embed(weights, tp_, batch.token_ids_T, tag);
+  ResidualStream stream{.base_tD = embed(weights, tp_, batch.token_ids_T, tag), .delta_tD = {}};
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     beat();
     const LayerTensors w = layer_tensors(weights, layer);
     LayerSaved s;
-    s.input_tD = hidden_tD;
-    project_qkv(w, tp_, batch.positions_T, s, tag);
+    start_layer(w, std::exchange(stream, {}), s, tag);
+    project_qkv(w, tp_, batch.rope_TH, s, tag);
     run_attention(batch, attention, s, tag);
-    hidden_tD = finish_layer(w, tp_, s, tag);
+    stream = finish_layer(w, tp_, s, tag);
     if (saved) saved->layers.push_back(keep(std::move(s), *saved, layer));
   }
+  const Tensor hidden_tD = hidden(std::exchange(stream, {}));
   return tp_.gathered(hidden_tD);
 }
 

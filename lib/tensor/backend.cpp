@@ -35,11 +35,11 @@ void narrow(std::span<std::byte> bytes, const std::vector<double>& values) {
 
 }  // namespace
 
-void compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
-                     const std::vector<Tensor>& outputs,
-                     std::function<void(const HostValues& inputs, HostValues& outputs)> code) {
-  const auto on_bytes = [from = dtypes_of(inputs), to = dtypes_of(outputs), code = std::move(code)](
-                            auto in, auto out) {
+HostWork compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& outputs,
+                         std::function<void(const HostValues& inputs, HostValues& outputs)> code) {
+  auto on_bytes = [from = dtypes_of(inputs), to = dtypes_of(outputs), code = std::move(code)](
+                      auto in, auto out) {
     HostValues given, made;
     for (size_t i = 0; i < in.size(); ++i) {
       given.push_back(from[i] == DType::kFloat64 ? widened<double>(in[i]) : widened<float>(in[i]));
@@ -52,7 +52,7 @@ void compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
       to[i] == DType::kFloat64 ? narrow<double>(out[i], made[i]) : narrow<float>(out[i], made[i]);
     }
   };
-  backend.run_on_host(inputs, outputs, on_bytes);
+  return backend.run_on_host(inputs, outputs, std::move(on_bytes));
 }
 
 AttentionSpans upload_spans(Backend& backend, std::span<const int32_t> q_offset,

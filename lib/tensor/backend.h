@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "tensor/host_work.h"
 #include "tensor/memory.h"
 #include "tensor/tensor.h"
 
@@ -99,12 +100,12 @@ class Backend {
   /// Enqueues a copy of x, as it is after the ops so far, to the host. Nobody waits until the bytes
   /// are asked for, and then for them alone.
   virtual PendingRead read_later(const Tensor& x) = 0;
-  /// Enqueues host code: it runs after the ops before it and before those after it, without making
-  /// the caller wait. Maybe on another thread and after the caller has moved on or failed, so it
-  /// owns what it uses; it must not call a backend. What it throws comes out of the next call that
-  /// waits.
-  virtual void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                           HostCode code) = 0;
+  /// Enqueues host code: it runs after the ops before it, and before those that are enqueued once
+  /// its work was waited for. Maybe on another thread and after the caller has moved on or failed,
+  /// so it owns what it uses; it must not call a backend. What it throws comes out of the next call
+  /// that makes the host wait.
+  virtual HostWork run_on_host(const std::vector<Tensor>& inputs,
+                               const std::vector<Tensor>& outputs, HostCode code) = 0;
   /// Runs `body`, whose work is the same for every call with this key, on the same tensors: a
   /// backend may note its ops once and enqueue them again without calling it. So the body only
   /// calls ops and allocate; what changes from call to call it reads from device memory, and what
@@ -127,10 +128,6 @@ class Backend {
                       bool transpose_b, bool accumulate) = 0;
   /// out = a + b, elementwise; out may alias either.
   virtual void add(const Tensor& out, const Tensor& a, const Tensor& b) = 0;
-  /// x_TD += bias_D on every row.
-  virtual void add_bias(const Tensor& x_TD, const Tensor& bias_D) = 0;
-  /// d_bias_D += column sums of d_y_TD.
-  virtual void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) = 0;
 
   // --- rows -------------------------------------------------------------------------------------
   /// out_TD[t] = table_VD[ids_T[t] - first]; zeros for ids outside of [first, first + V), which
@@ -147,30 +144,43 @@ class Backend {
   /// joined_TX[t][column + y] = part_TY[t][y]; the other columns stay.
   virtual void join_columns(const Tensor& joined_TX, const Tensor& part_TY, int64_t column) = 0;
 
-  // --- normalisation, rotation, activation
-  // --------------------------------------------------------
+  // --- normalisation, rotation, activation: each visits memory once
+  // --------------------------------
   /// y = x * rstd * w, rstd_T = 1 / sqrt(mean(x^2) + eps), over rows of the last axis.
   virtual void rms_norm(const Tensor& y_TD, const Tensor& rstd_T, const Tensor& x_TD,
                         const Tensor& w_D, double eps) = 0;
-  /// d_x_TD = gradient (overwrites; may alias d_y_TD), d_w_D += gradient.
+  /// The residual stream and its norm: sum = a + b (may alias either), y = rms_norm(sum), to the
+  /// bits of rms_norm on the stored sum.
+  virtual void add_rms_norm(const Tensor& sum_TD, const Tensor& y_TD, const Tensor& rstd_T,
+                            const Tensor& a_TD, const Tensor& b_TD, const Tensor& w_D,
+                            double eps) = 0;
+  /// d_x_TD = gradient (overwrites; may alias d_y_TD or d_residual_TD), plus d_residual_TD where
+  /// that is defined; d_w_D += gradient.
   virtual void rms_norm_backward(const Tensor& d_x_TD, const Tensor& d_w_D, const Tensor& d_y_TD,
-                                 const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T) = 0;
-  /// Rotates in place, pairs (i, i + H/2) (Hugging Face's rotate_half), angle = position *
-  /// inv_freq[i]. `inverse` rotates back, which is also the backward.
-  virtual void rope(const Tensor& x_TNH, const Tensor& positions_T, const Tensor& inv_freq_h,
-                    bool inverse) = 0;
+                                 const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T,
+                                 const Tensor& d_residual_TD) = 0;
+  /// Of the angles positions_T * inv_freq_h (h = H/2), in float64 and then rounded: cosines in
+  /// columns [0, H/2), sines in [H/2, H). In the dtype of statistics, as inv_freq.
+  virtual void rope_table(const Tensor& table_TH, const Tensor& positions_T,
+                          const Tensor& inv_freq_h) = 0;
+  /// Rotates in place, pairs (i, i + H/2) (Hugging Face's rotate_half), by the table's angles.
+  /// `inverse` rotates back, which is also the backward.
+  virtual void rope(const Tensor& x_TNH, const Tensor& table_TH, bool inverse) = 0;
   /// out_TF = silu(gate) * up, where gate_up_T2F holds the gate in columns [0, F), up in [F, 2F).
   virtual void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) = 0;
   virtual void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
                                const Tensor& gate_up_T2F) = 0;
-  /// qkv_TX (X = (N + 2K) H) into q_TNH, k_TKH, v_TKH, and back.
+  /// qkv_TX (X = (N + 2K) H) into q_TNH, k_TKH, v_TKH: plus bias_X where that is defined, then q
+  /// and k rotated as by `rope` where the table is. H is even.
   virtual void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
-                         const Tensor& qkv_TX) = 0;
-  virtual void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
-                        const Tensor& v_TKH) = 0;
+                         const Tensor& qkv_TX, const Tensor& bias_X, const Tensor& table_TH) = 0;
+  /// Of the same call: d_qkv_TX = gradient, d_bias_X (where defined) += gradient.
+  virtual void split_qkv_backward(const Tensor& d_qkv_TX, const Tensor& d_bias_X,
+                                  const Tensor& d_q_TNH, const Tensor& d_k_TKH,
+                                  const Tensor& d_v_TKH, const Tensor& table_TH) = 0;
 
   // --- attention --------------------------------------------------------------------------------
-  /// Makes ready, on the host alone, what such a call takes long to make when it comes. Returns how
+  /// Makes ready, without computing anything, what such a call takes long to make. Returns how
   /// many plans of a library that built: 0 where nothing needs any, or all are there.
   virtual int64_t prepare_attention(const AttentionCall& call) = 0;
   /// Scaled dot-product attention of q rows over kv rows, query head n using kv head n / (N/K).
@@ -263,8 +273,8 @@ std::vector<double> download(Backend& backend, const Tensor& x);
 /// run_on_host on values: `code` gets those of the inputs and fills those of the outputs, which
 /// have their tensors' sizes and are zero. Tensors of float32 and float64.
 using HostValues = std::vector<std::vector<double>>;
-void compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
-                     const std::vector<Tensor>& outputs,
-                     std::function<void(const HostValues& inputs, HostValues& outputs)> code);
+HostWork compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& outputs,
+                         std::function<void(const HostValues& inputs, HostValues& outputs)> code);
 
 }  // namespace verlcpp

@@ -45,8 +45,8 @@ class CheckedBackend final : public Backend {
   void read(std::span<std::byte> dst, const Tensor& src) override;
   void synchronize() override;
   PendingRead read_later(const Tensor& x) override;
-  void run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                   HostCode code) override;
+  HostWork run_on_host(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                       HostCode code) override;
   void replay(const std::string& key, const std::function<void()>& body) override;
   void forget_replays() override;
   MemoryBytes peak_bytes() const override;
@@ -56,8 +56,6 @@ class CheckedBackend final : public Backend {
   void matmul(const Tensor& c_MN, const Tensor& a, const Tensor& b, bool transpose_a,
               bool transpose_b, bool accumulate) override;
   void add(const Tensor& out, const Tensor& a, const Tensor& b) override;
-  void add_bias(const Tensor& x_TD, const Tensor& bias_D) override;
-  void add_bias_backward(const Tensor& d_bias_D, const Tensor& d_y_TD) override;
 
   void embedding(const Tensor& out_TD, const Tensor& table_VD, const Tensor& ids_T,
                  int64_t first) override;
@@ -69,17 +67,22 @@ class CheckedBackend final : public Backend {
 
   void rms_norm(const Tensor& y_TD, const Tensor& rstd_T, const Tensor& x_TD, const Tensor& w_D,
                 double eps) override;
+  void add_rms_norm(const Tensor& sum_TD, const Tensor& y_TD, const Tensor& rstd_T,
+                    const Tensor& a_TD, const Tensor& b_TD, const Tensor& w_D, double eps) override;
   void rms_norm_backward(const Tensor& d_x_TD, const Tensor& d_w_D, const Tensor& d_y_TD,
-                         const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T) override;
-  void rope(const Tensor& x_TNH, const Tensor& positions_T, const Tensor& inv_freq_h,
-            bool inverse) override;
+                         const Tensor& x_TD, const Tensor& w_D, const Tensor& rstd_T,
+                         const Tensor& d_residual_TD) override;
+  void rope_table(const Tensor& table_TH, const Tensor& positions_T,
+                  const Tensor& inv_freq_h) override;
+  void rope(const Tensor& x_TNH, const Tensor& table_TH, bool inverse) override;
   void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) override;
   void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
                        const Tensor& gate_up_T2F) override;
   void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
-                 const Tensor& qkv_TX) override;
-  void join_qkv(const Tensor& qkv_TX, const Tensor& q_TNH, const Tensor& k_TKH,
-                const Tensor& v_TKH) override;
+                 const Tensor& qkv_TX, const Tensor& bias_X, const Tensor& table_TH) override;
+  void split_qkv_backward(const Tensor& d_qkv_TX, const Tensor& d_bias_X, const Tensor& d_q_TNH,
+                          const Tensor& d_k_TKH, const Tensor& d_v_TKH,
+                          const Tensor& table_TH) override;
 
   int64_t prepare_attention(const AttentionCall& call) override;
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
@@ -118,12 +121,14 @@ class CheckedBackend final : public Backend {
   using Twin = std::function<Tensor(const Tensor&)>;
   using Body = std::function<void(Backend&, const Twin&)>;
 
-  /// `body` may use the listed tensors and views of them. The subject runs it first.
+  /// `body` may use the listed tensors and views of them. The subject runs it first. Undefined
+  /// tensors, which an op may do without, stay so.
   void check(const char* op, const std::vector<OpTensor>& tensors, const Body& body);
   void compare(const char* op, const OpTensor& output, const Tensor& twin, double tolerance) const;
   /// A sum's scale is at least this share of the largest terms it can have.
   static constexpr double kTerms = 0.1;
-  /// Largest magnitude, smallest positive value (1 when there is none), of the subject's tensor.
+  /// Largest magnitude (0 when undefined), smallest positive value (1 when there is none), of the
+  /// subject's tensor.
   double largest(const Tensor& x) const;
   double smallest_positive(const Tensor& x) const;
   bool is_reference(const Backend& backend) const { return &backend == reference_.get(); }

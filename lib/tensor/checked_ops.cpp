@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "tensor/checked_backend.h"
@@ -33,9 +34,9 @@ void CheckedBackend::synchronize() { subject_->synchronize(); }
 
 PendingRead CheckedBackend::read_later(const Tensor& x) { return subject_->read_later(x); }
 
-void CheckedBackend::run_on_host(const std::vector<Tensor>& inputs,
-                                 const std::vector<Tensor>& outputs, HostCode code) {
-  subject_->run_on_host(inputs, outputs, std::move(code));
+HostWork CheckedBackend::run_on_host(const std::vector<Tensor>& inputs,
+                                     const std::vector<Tensor>& outputs, HostCode code) {
+  return subject_->run_on_host(inputs, outputs, std::move(code));
 }
 
 void CheckedBackend::replay(const std::string&, const std::function<void()>& body) { body(); }
@@ -62,17 +63,6 @@ void CheckedBackend::matmul(const Tensor& c, const Tensor& a, const Tensor& b, b
 void CheckedBackend::add(const Tensor& result, const Tensor& a, const Tensor& b) {
   check("add", {reads(a), reads(b), writes("out", result)},
         [&](Backend& backend, const Twin& twin) { backend.add(twin(result), twin(a), twin(b)); });
-}
-
-void CheckedBackend::add_bias(const Tensor& x, const Tensor& bias) {
-  check("add_bias", {reads(bias), changes("x", x)},
-        [&](Backend& b, const Twin& twin) { b.add_bias(twin(x), twin(bias)); });
-}
-
-void CheckedBackend::add_bias_backward(const Tensor& d_bias, const Tensor& d_y) {
-  check("add_bias_backward",
-        {reads(d_y), changes("d_bias", d_bias).at_least(kTerms * largest(d_y))},
-        [&](Backend& b, const Twin& twin) { b.add_bias_backward(twin(d_bias), twin(d_y)); });
 }
 
 // --- rows
@@ -119,24 +109,40 @@ void CheckedBackend::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor&
         });
 }
 
-void CheckedBackend::rms_norm_backward(const Tensor& d_x, const Tensor& d_w, const Tensor& d_y,
-                                       const Tensor& x, const Tensor& w, const Tensor& rstd) {
-  const double terms = kTerms * largest(d_y);
-  check("rms_norm_backward",
-        {reads(d_y), reads(x), reads(w), reads(rstd),
-         writes("d_x", d_x).at_least(terms * largest(w) * smallest_positive(rstd)),
-         changes("d_w", d_w).at_least(terms)},
-        [&](Backend& b, const Twin& twin) {
-          b.rms_norm_backward(twin(d_x), twin(d_w), twin(d_y), twin(x), twin(w), twin(rstd));
+void CheckedBackend::add_rms_norm(const Tensor& sum, const Tensor& y, const Tensor& rstd,
+                                  const Tensor& a, const Tensor& b, const Tensor& w, double eps) {
+  check("add_rms_norm",
+        {reads(a), reads(b), reads(w), writes("sum", sum), writes("y", y), writes("rstd", rstd)},
+        [&](Backend& backend, const Twin& twin) {
+          backend.add_rms_norm(twin(sum), twin(y), twin(rstd), twin(a), twin(b), twin(w), eps);
         });
 }
 
-void CheckedBackend::rope(const Tensor& x, const Tensor& positions, const Tensor& inv_freq,
-                          bool inverse) {
-  check("rope", {reads(positions), reads(inv_freq), changes("x", x)},
+void CheckedBackend::rms_norm_backward(const Tensor& d_x, const Tensor& d_w, const Tensor& d_y,
+                                       const Tensor& x, const Tensor& w, const Tensor& rstd,
+                                       const Tensor& d_residual) {
+  const double terms = kTerms * largest(d_y);
+  check("rms_norm_backward",
+        {reads(d_y), reads(x), reads(w), reads(rstd), reads(d_residual),
+         writes("d_x", d_x).at_least(terms * largest(w) * smallest_positive(rstd)),
+         changes("d_w", d_w).at_least(terms)},
         [&](Backend& b, const Twin& twin) {
-          b.rope(twin(x), twin(positions), twin(inv_freq), inverse);
+          b.rms_norm_backward(twin(d_x), twin(d_w), twin(d_y), twin(x), twin(w), twin(rstd),
+                              twin(d_residual));
         });
+}
+
+void CheckedBackend::rope_table(const Tensor& table, const Tensor& positions,
+                                const Tensor& inv_freq) {
+  check("rope_table", {reads(positions), reads(inv_freq), writes("table", table)},
+        [&](Backend& b, const Twin& twin) {
+          b.rope_table(twin(table), twin(positions), twin(inv_freq));
+        });
+}
+
+void CheckedBackend::rope(const Tensor& x, const Tensor& table, bool inverse) {
+  check("rope", {reads(table), changes("x", x)},
+        [&](Backend& b, const Twin& twin) { b.rope(twin(x), twin(table), inverse); });
 }
 
 void CheckedBackend::swiglu(const Tensor& result, const Tensor& gate_up) {
@@ -152,17 +158,31 @@ void CheckedBackend::swiglu_backward(const Tensor& d_gate_up, const Tensor& d_ou
         });
 }
 
-void CheckedBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v,
-                               const Tensor& qkv) {
+void CheckedBackend::split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv,
+                               const Tensor& bias, const Tensor& table) {
+  const auto part = [&](const char* name, const Tensor& x, bool rotated) {
+    return bias.defined() || rotated ? writes(name, x) : writes(name, x).exact();
+  };
   check("split_qkv",
-        {reads(qkv), writes("q", q).exact(), writes("k", k).exact(), writes("v", v).exact()},
-        [&](Backend& b, const Twin& twin) { b.split_qkv(twin(q), twin(k), twin(v), twin(qkv)); });
+        {reads(qkv), reads(bias), reads(table), part("q", q, table.defined()),
+         part("k", k, table.defined()), part("v", v, false)},
+        [&](Backend& b, const Twin& twin) {
+          b.split_qkv(twin(q), twin(k), twin(v), twin(qkv), twin(bias), twin(table));
+        });
 }
 
-void CheckedBackend::join_qkv(const Tensor& qkv, const Tensor& q, const Tensor& k,
-                              const Tensor& v) {
-  check("join_qkv", {reads(q), reads(k), reads(v), writes("qkv", qkv).exact()},
-        [&](Backend& b, const Twin& twin) { b.join_qkv(twin(qkv), twin(q), twin(k), twin(v)); });
+void CheckedBackend::split_qkv_backward(const Tensor& d_qkv, const Tensor& d_bias,
+                                        const Tensor& d_q, const Tensor& d_k, const Tensor& d_v,
+                                        const Tensor& table) {
+  const double terms = kTerms * std::max({largest(d_q), largest(d_k), largest(d_v)});
+  const OpTensor joined = writes("d_qkv", d_qkv);
+  check("split_qkv_backward",
+        {reads(d_q), reads(d_k), reads(d_v), reads(table),
+         table.defined() ? joined : joined.exact(), changes("d_bias", d_bias).at_least(terms)},
+        [&](Backend& b, const Twin& twin) {
+          b.split_qkv_backward(twin(d_qkv), twin(d_bias), twin(d_q), twin(d_k), twin(d_v),
+                               twin(table));
+        });
 }
 
 // --- optimizer

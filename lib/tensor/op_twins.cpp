@@ -79,6 +79,7 @@ OpTwins::OpTwins(Backend& subject, Backend& reference, DType float_dtype,
 }
 
 Tensor OpTwins::of(const Tensor& x) const {
+  if (!x.defined()) return x;
   if (x.numel() == 0) {
     return reference_.allocate(twin_dtype(x.dtype()), x.shape(), MemoryTag::kWorkspace);
   }

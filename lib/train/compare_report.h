@@ -9,12 +9,17 @@
 
 namespace verlcpp::train {
 
-/// Largest absolute difference of losses that layouts may have: 1e-9 in float64, 1e-5 in float32,
-/// 5e-4 in 16-bit dtypes.
-double loss_tolerance(DType dtype);
+/// Differences that layouts may have: the absolute one of losses, the relative one of gradient
+/// norms. 1e-9 in float64, 1e-5 in float32, 5e-4 and 5e-3 in 16-bit dtypes.
+struct CompareTolerance {
+  double loss = 0, grad_norm = 0;
+};
+CompareTolerance compare_tolerance(DType dtype);
 
-/// Largest relative difference of gradient norms: 1e-9, 1e-5 and, in 16-bit dtypes, 5e-3.
-double grad_norm_tolerance(DType dtype);
+/// That of the mini-batches after the first, which follow an optimizer step: Adam's first one turns
+/// a gradient that rounding has moved across zero into a whole step the other way, and in 16-bit
+/// dtypes two packings on one layout then differ by per cents. A hundred times as much there.
+CompareTolerance later_tolerance(DType dtype);
 
 /// The arms, by name, of which some loss or gradient norm is not within the tolerance of the first
 /// arm's; one that is not a number is not.

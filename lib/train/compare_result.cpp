@@ -58,13 +58,15 @@ double ArmResult::tokens_per_second() const {
 double ArmResult::loss() const { return mean(losses); }
 double ArmResult::grad_norm() const { return mean(grad_norms); }
 
-ArmDifference difference(const ArmResult& arm, const ArmResult& reference) {
+ArmDifference difference(const ArmResult& arm, const ArmResult& reference,
+                         std::optional<size_t> mini_batches) {
   ArmDifference out;
   expects(arm.losses.size() == reference.losses.size(), "arms of another number of mini-batches");
   const auto worse = [](double so_far, double value) {
     return std::isnan(value) || value > so_far ? value : so_far;
   };
-  for (size_t i = 0; i < arm.losses.size(); ++i) {
+  const size_t count = std::min(arm.losses.size(), mini_batches.value_or(arm.losses.size()));
+  for (size_t i = 0; i < count; ++i) {
     const double loss = std::abs(arm.losses[i] - reference.losses[i]);
     const double norm = std::abs(arm.grad_norms[i] - reference.grad_norms[i]);
     out.loss_abs = worse(out.loss_abs, loss);

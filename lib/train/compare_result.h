@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,12 +36,13 @@ struct Comparison {
   std::vector<ArmResult> arms;   // the first is what others are compared with
 };
 
-/// How far an arm is from the first one; largest over the mini-batches. Relative differences are
-/// of at least 1e-9, so that a loss of zero does not divide.
+/// How far an arm is from the first one; largest over the first `mini_batches`, or all of them.
+/// Relative differences are of at least 1e-9, so that a loss of zero does not divide.
 struct ArmDifference {
   double loss_abs = 0, loss_rel = 0, grad_norm_rel = 0;
   double speedup = 1;  // of the median step
 };
-ArmDifference difference(const ArmResult& arm, const ArmResult& reference);
+ArmDifference difference(const ArmResult& arm, const ArmResult& reference,
+                         std::optional<size_t> mini_batches = std::nullopt);
 
 }  // namespace verlcpp::train

@@ -55,8 +55,12 @@ std::vector<Row> rows(const ArmResult& reference) {
          return fmt::format("{:.1e}", difference(a, reference).loss_abs);
        }},
       {"gradient norm", [](const ArmResult& a) { return fmt::format("{:.9g}", a.grad_norm()); }},
-      {"  relative difference", [&](const ArmResult& a) {
+      {"  relative difference",
+       [&](const ArmResult& a) {
          return fmt::format("{:.1e}", difference(a, reference).grad_norm_rel);
+       }},
+      {"  in the first mini-batch", [&](const ArmResult& a) {
+         return fmt::format("{:.1e}", difference(a, reference, 1).grad_norm_rel);
        }}};
 }
 

@@ -15,19 +15,23 @@ using Tag = MemoryTag;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Token ids, positions, head rows, labels and temperatures of a micro-batch.
+/// Cosines and sines of RoPE.
+int64_t rope_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.model.head_dim * s.wide; }
+
+/// Token ids, RoPE's table, head rows, labels and temperatures of a micro-batch.
 int64_t batch_bytes(const MemoryShapes& s, const MicroBatchRows& rows) {
-  return rows.all * 2 * 4 + rows.head * (2 * 4 + s.wide);
+  return rows.all * 4 + rope_bytes(s, rows.all) + rows.head * (2 * 4 + s.wide);
 }
 
 /// Logits of so many rows, of this rank's part of the vocabulary.
 int64_t logits_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.vocab * s.wide; }
 
-int64_t chunk_rows(const MemoryShapes& s, int64_t rows) { return std::min(rows, s.head_chunk); }
+int64_t chunk_rows(const MemoryShapes& s, int64_t rows) { return std::min(rows, s.head.rows); }
 
-/// Rows whose logits stay from the head's forward to its backward, or pass by.
-int64_t logits_rows(const MemoryShapes& s, int64_t rows) {
-  return s.fused_head ? chunk_rows(s, rows) : rows;
+/// A fused head's two chunks of logits, and the gradients of a group of chunks.
+int64_t fused_logits_bytes(const MemoryShapes& s, int64_t rows) {
+  return logits_bytes(s, std::min(rows, 2 * s.head.fused_rows)) +
+         std::min(rows, s.head.fused_group) * s.vocab * s.element;
 }
 
 /// A chunk's gradient where the dtype is narrow; else it takes the place of the logits.
@@ -230,7 +234,7 @@ MemoryShapes::MemoryShapes(const model::ModelConfig& config, DType dtype,
   kv = kv_heads * config.head_dim;
   ffn = shard.ffn;
   vocab = shard.vocab;
-  head_chunk = model::head_chunk_rows(vocab, dtype, model::TransformerOptions{}.head_chunk_bytes);
+  head = model::head_chunks(vocab, dtype, model::TransformerOptions{}.head_chunk_bytes);
 }
 
 int64_t MemoryShapes::own(int64_t rows) const {
@@ -255,14 +259,19 @@ std::vector<MemoryMoment> update_moments(const MemoryShapes& s, const MicroBatch
   };
   // The last layer's output; with sequence parallelism its gathered copy instead.
   MemoryMoment head = moment("head's forward", all_rows - gathered);
-  head.bytes.add(Tag::kLogits, logits_bytes(s, logits_rows(s, batch.head)));
-  head.bytes.add(Tag::kComm, gathered);
-  add_logit_stats(s, batch.head, head.bytes);
-
-  const int64_t loss = 2 * batch.head * s.wide;  // gradients of log-probs and entropies
+  // Gradients of log-probs and entropies; of those in chunks none is left after the head.
+  const int64_t loss = s.fused_head ? 0 : 2 * batch.head * s.wide;
   MemoryMoment back = moment("head's backward", 0);
-  back.bytes.add(Tag::kLogits,
-                 logits_bytes(s, logits_rows(s, batch.head)) + d_logits_bytes(s, batch.head));
+  if (s.fused_head) {
+    head.bytes.add(Tag::kLogits, fused_logits_bytes(s, batch.head));
+    add_logit_stats(s, std::min(batch.head, s.head.fused_rows), head.bytes);
+    head.bytes.add(Tag::kWorkspace, batch.head * s.hidden * s.element);  // of its input
+  } else {
+    head.bytes.add(Tag::kLogits, logits_bytes(s, batch.head));
+    add_logit_stats(s, batch.head, head.bytes);
+    back.bytes.add(Tag::kLogits, logits_bytes(s, batch.head) + d_logits_bytes(s, batch.head));
+  }
+  head.bytes.add(Tag::kComm, gathered);
   back.bytes.add(Tag::kWorkspace,  // of the head rows, of all rows
                  loss + batch.head * s.hidden * s.element + all_rows);
 

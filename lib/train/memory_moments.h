@@ -26,7 +26,7 @@ struct MemoryShapes {
   bool cudnn = false;                 // attention's backward asks for scratch of its own
   int64_t longest_deterministic = 0;  // tokens; 0: attention need not repeat bit for bit
   bool fused_head = false;            // keeps no logits
-  int64_t head_chunk = 0;             // rows of logits that pass by at one time
+  model::HeadChunks head;
   model::CpCommType cp_comm_type = model::CpCommType::kP2p;
   std::vector<model::Recompute> policy;  // one a layer; empty keeps everything
 

@@ -10,11 +10,11 @@
 namespace verlcpp::train {
 namespace {
 
-/// The mini-batch's own view of the experience, re-indexed 0..samples-1.
+/// The mini-batch's part of the experience, re-indexed 0..samples-1. Its own: a loss that was
+/// enqueued may run after a step that failed is gone.
 struct MiniBatch {
   std::vector<data::Trajectory> batch;
-  std::vector<const std::vector<double>*> old_log_prob, ref_log_prob, advantage;
-  TokenValues weight;
+  TokenValues old_log_prob, ref_log_prob, advantage, weight;
 };
 
 MiniBatch select(const Experience& experience, std::span<const int> samples,
@@ -25,9 +25,9 @@ MiniBatch select(const Experience& experience, std::span<const int> samples,
   for (int sample : samples) {
     const auto s = static_cast<size_t>(sample);
     mini.batch.push_back(experience.batch[s]);
-    mini.old_log_prob.push_back(&experience.old_log_prob[s]);
-    mini.advantage.push_back(&experience.advantage[s]);
-    if (!experience.ref_log_prob.empty()) mini.ref_log_prob.push_back(&experience.ref_log_prob[s]);
+    mini.old_log_prob.push_back(experience.old_log_prob[s]);
+    mini.advantage.push_back(experience.advantage[s]);
+    if (!experience.ref_log_prob.empty()) mini.ref_log_prob.push_back(experience.ref_log_prob[s]);
     for (uint8_t m : mini.batch.back().response_mask) totals.tokens += m;
   }
   for (const data::Trajectory& t : mini.batch) {
@@ -46,10 +46,10 @@ algo::PolicyLossSums local_loss(const MiniBatch& mini, const std::vector<HeadRow
   if (options.loss.use_kl_loss) ref_log_prob.resize(n);
   for (size_t i = 0; i < n; ++i) {
     const auto s = static_cast<size_t>(head[i].sample), t = static_cast<size_t>(head[i].token);
-    old_log_prob[i] = (*mini.old_log_prob[s])[t];
-    advantage[i] = (*mini.advantage[s])[t];
+    old_log_prob[i] = mini.old_log_prob[s][t];
+    advantage[i] = mini.advantage[s][t];
     weight[i] = mini.weight[s][t];
-    if (options.loss.use_kl_loss) ref_log_prob[i] = (*mini.ref_log_prob[s])[t];
+    if (options.loss.use_kl_loss) ref_log_prob[i] = mini.ref_log_prob[s][t];
   }
   return algo::vanilla_policy_loss(options.loss,
                                    {.log_prob = log_prob,
@@ -61,25 +61,22 @@ algo::PolicyLossSums local_loss(const MiniBatch& mini, const std::vector<HeadRow
                                    d_log_prob, d_entropy);
 }
 
-struct LossGradient {
-  Tensor log_prob_R, entropy_R;
-};
-
 /// The loss is host code between forward and backward; nobody waits for it. `sums` grows when it
 /// runs.
-LossGradient enqueue_loss(Backend& backend, const model::TokenOutputs& out,
-                          std::shared_ptr<const MiniBatch> mini, std::vector<HeadRow> head,
-                          const UpdateOptions& options,
-                          std::shared_ptr<algo::PolicyLossSums> sums) {
+model::TokenGradients enqueue_loss(Backend& backend, const Tensor& log_prob, const Tensor& entropy,
+                                   std::shared_ptr<const MiniBatch> mini, std::vector<HeadRow> head,
+                                   const UpdateOptions& options,
+                                   std::shared_ptr<algo::PolicyLossSums> sums) {
   const auto like = [&](const Tensor& x) {
     return backend.allocate(x.dtype(), x.shape(), MemoryTag::kWorkspace);
   };
-  LossGradient d_loss{.log_prob_R = like(out.log_prob_R), .entropy_R = like(out.entropy_R)};
-  compute_on_host(backend, {out.log_prob_R, out.entropy_R}, {d_loss.log_prob_R, d_loss.entropy_R},
-                  [mini = std::move(mini), head = std::move(head), options, sums = std::move(sums)](
-                      const HostValues& in, HostValues& d) {
-                    sums->add(local_loss(*mini, head, options, in[0], in[1], d[0], d[1]));
-                  });
+  model::TokenGradients d_loss{like(log_prob), like(entropy), {}};
+  d_loss.ready =
+      compute_on_host(backend, {log_prob, entropy}, {d_loss.log_prob_C, d_loss.entropy_C},
+                      [mini = std::move(mini), head = std::move(head), options,
+                       sums = std::move(sums)](const HostValues& in, HostValues& d) {
+                        sums->add(local_loss(*mini, head, options, in[0], in[1], d[0], d[1]));
+                      });
   return d_loss;
 }
 
@@ -154,15 +151,14 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
   int64_t number = stats.micro_batches - static_cast<int64_t>(plan.micro_batches.size());
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
     engine.comm.status.micro_batch(++number);
-    RankMicroBatch mine = prepare(engine, micro_batch, mini->batch, tokens);
-    model::Saved saved;
-    saved.policy = engine.recompute;
-    const model::TokenOutputs out =
-        engine.transformer.forward(actor.weights, mine.device, attention, &saved);
-    const LossGradient d_loss =
-        enqueue_loss(engine.backend, out, mini, std::move(mine.head), options, sums);
-    engine.transformer.backward(actor.weights, mine.device, attention, saved, d_loss.log_prob_R,
-                                d_loss.entropy_R, actor.grad);
+    const RankMicroBatch mine = prepare(engine, micro_batch, mini->batch, tokens);
+    const auto loss = [&](int64_t first, const Tensor& log_prob, const Tensor& entropy) {
+      const auto rows = mine.head.begin() + first;
+      return enqueue_loss(engine.backend, log_prob, entropy, mini, {rows, rows + log_prob.numel()},
+                          options, sums);
+    };
+    engine.transformer.train(actor.weights, mine.device, attention, engine.recompute, loss,
+                             actor.grad);
   }
   reduce_gradient(engine, actor.grad, actor.optimizer.distributed());
   engine.backend.synchronize();  // the sums are complete

@@ -8,7 +8,7 @@
 
 namespace verlcpp::train {
 
-/// Before the passes of a run's first step: makes attention ready, on the host alone, for every
+/// Before the passes of a run's first step: makes attention ready for every
 /// micro-batch of the first plan of each pass (of the update: of its first mini-batch), so that no
 /// rank of a CP group waits inside a micro-batch while another builds what it needs. Later plans
 /// that need more build it when they meet it. `batch` is the step's, in global order; `say`: with a

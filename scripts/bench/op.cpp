@@ -100,8 +100,14 @@ class OpBench {
     const Tensor rstd_T = statistics({rows_}), d_w_D = statistics({c_.hidden});
     moves("rms_norm", bytes_of({x_TD, w_D, y_TD, rstd_T}),
           [&] { backend_->rms_norm(y_TD, rstd_T, x_TD, w_D, 1e-6); });
+    const Tensor sum_TD = random({rows_, c_.hidden});
+    moves("add_rms_norm", bytes_of({x_TD, d_TD, w_D, sum_TD, y_TD, rstd_T}),
+          [&] { backend_->add_rms_norm(sum_TD, y_TD, rstd_T, x_TD, d_TD, w_D, 1e-6); });
     moves("rms_norm_backward", bytes_of({y_TD, x_TD, w_D, rstd_T, d_TD, d_w_D, d_w_D}),
-          [&] { backend_->rms_norm_backward(d_TD, d_w_D, y_TD, x_TD, w_D, rstd_T); });
+          [&] { backend_->rms_norm_backward(d_TD, d_w_D, y_TD, x_TD, w_D, rstd_T, {}); });
+    moves("rms_norm_backward + residual",
+          bytes_of({y_TD, x_TD, w_D, rstd_T, sum_TD, d_TD, d_w_D, d_w_D}),
+          [&] { backend_->rms_norm_backward(d_TD, d_w_D, y_TD, x_TD, w_D, rstd_T, sum_TD); });
     moves("add", bytes_of({x_TD, y_TD, d_TD}), [&] { backend_->add(d_TD, x_TD, y_TD); });
   }
 
@@ -112,19 +118,16 @@ class OpBench {
     const int64_t width = (c_.heads + 2 * c_.kv_heads) * c_.head_dim;
     const Tensor qkv_TX = random({rows_, width}), bias_X = random({width});
     const Tensor d_bias_X = statistics({width}), inv_freq = statistics({c_.head_dim / 2});
-    const Tensor positions_T = integers(rows_, 4096);
-    moves("add_bias qkv", bytes_of({qkv_TX, qkv_TX, bias_X}),
-          [&] { backend_->add_bias(qkv_TX, bias_X); });
-    moves("add_bias_backward qkv", bytes_of({qkv_TX, d_bias_X, d_bias_X}),
-          [&] { backend_->add_bias_backward(d_bias_X, qkv_TX); });
-    moves("split_qkv", 2 * bytes_of({qkv_TX}),
-          [&] { backend_->split_qkv(q_TNH, k_TKH, v_TKH, qkv_TX); });
-    moves("join_qkv", 2 * bytes_of({qkv_TX}),
-          [&] { backend_->join_qkv(qkv_TX, q_TNH, k_TKH, v_TKH); });
-    moves("rope q", bytes_of({q_TNH, q_TNH, positions_T}),
-          [&] { backend_->rope(q_TNH, positions_T, inv_freq, false); });
-    moves("rope k", bytes_of({k_TKH, k_TKH, positions_T}),
-          [&] { backend_->rope(k_TKH, positions_T, inv_freq, false); });
+    const Tensor positions_T = integers(rows_, 4096), table_TH = statistics({rows_, c_.head_dim});
+    moves("rope_table", bytes_of({positions_T, inv_freq, table_TH}),
+          [&] { backend_->rope_table(table_TH, positions_T, inv_freq); });
+    const double visit = bytes_of({qkv_TX, q_TNH, k_TKH, v_TKH, table_TH});
+    moves("split_qkv", visit + bytes_of({bias_X}),
+          [&] { backend_->split_qkv(q_TNH, k_TKH, v_TKH, qkv_TX, bias_X, table_TH); });
+    moves("split_qkv_backward", visit + bytes_of({d_bias_X, d_bias_X}),
+          [&] { backend_->split_qkv_backward(qkv_TX, d_bias_X, q_TNH, k_TKH, v_TKH, table_TH); });
+    moves("rope", bytes_of({q_TNH, q_TNH, table_TH}),
+          [&] { backend_->rope(q_TNH, table_TH, false); });
   }
 
   void activation() {

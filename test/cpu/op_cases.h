@@ -63,8 +63,16 @@ struct OpCase {
 
 /// Every op with a backward, on odd, prime and empty shapes.
 std::vector<OpCase> op_cases();
-/// The rows of op_cases() that concern attention.
+/// The rows of op_cases() that concern norms, rotation and activation.
+std::vector<OpCase> layer_cases();
+/// Like those, with wider rows, or more of them than a GPU takes at a time: too large for central
+/// differences, and not in op_cases().
+std::vector<OpCase> large_layer_cases();
+/// Those that concern attention.
 std::vector<OpCase> attention_cases();
+
+/// The same with inputs and gradients one element behind where memory is aligned.
+OpCase misplaced(OpCase c);
 
 /// Standard normal values, a function of (stream, index).
 std::vector<double> random_values(int64_t n, uint64_t stream);

@@ -44,6 +44,29 @@ AttentionSpans OpRun::spans(const std::vector<int32_t>& q_offset,
   return upload_spans(backend, q_offset, q_length, kv_offset, kv_length);
 }
 
+OpCase misplaced(OpCase c) {
+  const auto moved = [](const OpRun& run, const std::vector<Tensor>& tensors) {
+    std::vector<Tensor> out;
+    for (const Tensor& x : tensors) {
+      const Tensor room = run.backend.allocate(x.dtype(), {x.numel() + 1}, MemoryTag::kWorkspace);
+      run.backend.fill_zero(room);
+      out.push_back(room.slice(1, x.shape()));
+      run.backend.copy(out.back(), x);
+    }
+    return out;
+  };
+  c.name += " misplaced";
+  c.forward = [=, forward = c.forward](const OpRun& run, const std::vector<Tensor>& inputs) {
+    return forward(run, moved(run, inputs));
+  };
+  c.backward = [=, backward = c.backward](const OpRun& run, const std::vector<Tensor>& inputs,
+                                          const OpResult& result,
+                                          const std::vector<Tensor>& d_outputs) {
+    return backward(run, moved(run, inputs), result, moved(run, d_outputs));
+  };
+  return c;
+}
+
 std::vector<double> random_values(int64_t n, uint64_t stream) {
   std::vector<double> out(static_cast<size_t>(n));
   const PhiloxKey key = rng_key(17, RngPurpose::kWeightInit);

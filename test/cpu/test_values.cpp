@@ -65,7 +65,7 @@ TEST_CASE("host code gets the values of its inputs and fills its outputs") {
   }
 }
 
-TEST_CASE("rows: bias, embedding, gather, scatter, split and join") {
+TEST_CASE("rows: embedding, gather, scatter, split and join") {
   cpu::CpuBackend backend;
   for (DType dtype : kComputeDTypes) {
     const OpRun run{backend, dtype};
@@ -75,7 +75,7 @@ TEST_CASE("rows: bias, embedding, gather, scatter, split and join") {
     check_values(backend, out, {0, 0, 5, 6});
     backend.embedding(out, table, run.ints({2, 0}), 0);
     check_values(backend, out, {5, 6, 1, 2});
-    backend.add_bias(out, run.from({10, 20}, {2}));
+    backend.add(out, out, run.from({10, 20, 10, 20}, {2, 2}));
     check_values(backend, out, {15, 26, 11, 22});
     backend.scatter_rows(table, out, run.ints({1, 0}));
     check_values(backend, table, {11, 22, 15, 26, 5, 6});
@@ -87,12 +87,23 @@ TEST_CASE("rows: bias, embedding, gather, scatter, split and join") {
     backend.join_columns(joined, run.from({3, 4, 5, 6}, {2, 2}), 0);
     check_values(backend, joined, {3, 4, 1, 5, 6, 2});
 
-    const Tensor qkv = run.from({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
-    Tensor q = run.poisoned({2, 2, 1}), k = run.poisoned({2, 1, 1}), v = run.poisoned({2, 1, 1});
-    backend.split_qkv(q, k, v, qkv);
-    check_values(backend, q, {1, 2, 5, 6});
-    check_values(backend, k, {3, 7});
-    check_values(backend, v, {4, 8});
+    const Tensor qkv = run.from({1, 2, 3, 4, 5, 6, 7, 8}, {1, 8});
+    Tensor q = run.poisoned({1, 2, 2}), k = run.poisoned({1, 1, 2}), v = run.poisoned({1, 1, 2});
+    backend.split_qkv(q, k, v, qkv, {}, {});
+    check_values(backend, q, {1, 2, 3, 4});
+    check_values(backend, k, {5, 6});
+    check_values(backend, v, {7, 8});
+    // A quarter turn takes (a, b) to (-b, a). The bias comes before it.
+    const Tensor bias = run.from({10, 20, 30, 40, 50, 60, 70, 80}, {8});
+    const Tensor quarter = run.from({0, 1}, {1, 2});
+    backend.split_qkv(q, k, v, qkv, bias, quarter);
+    check_values(backend, q, {-22, 11, -44, 33});
+    check_values(backend, k, {-66, 55});
+    check_values(backend, v, {77, 88});
+    const Tensor d_bias = run.filled(100, {8});
+    backend.split_qkv_backward(qkv, d_bias, q, k, v, quarter);
+    check_values(backend, qkv, {11, 22, 33, 44, 55, 66, 77, 88});
+    check_values(backend, d_bias, {111, 122, 133, 144, 155, 166, 177, 188});
   }
 }
 
@@ -113,13 +124,21 @@ TEST_CASE("rms_norm, rope and swiglu") {
     backend.rms_norm(y, rstd, run.from({3, 4}, {1, 2}), run.from({1, 2}, {2}), 3.5);
     check_values(backend, rstd, {0.25});  // 1 / sqrt(12.5 + 3.5)
     check_values(backend, y, {0.75, 2.0});
+    const Tensor sum = run.from({2, 1}, {1, 2});
+    backend.add_rms_norm(sum, y, rstd, run.from({1, 3}, {1, 2}), sum, run.from({1, 2}, {2}), 3.5);
+    check_values(backend, sum, {3, 4});
+    check_values(backend, rstd, {0.25});
+    check_values(backend, y, {0.75, 2.0});
 
     // A quarter and a half turn of the pairs (0, 2) and (1, 3).
     const Tensor x = run.from({1, 2, 3, 4}, {1, 1, 4});
     const Tensor inv_freq = run.from({std::numbers::pi / 2, std::numbers::pi}, {2});
-    backend.rope(x, run.ints({1}), inv_freq, false);
+    const Tensor table = run.poisoned({1, 4});
+    backend.rope_table(table, run.ints({1}), inv_freq);
+    check_values(backend, table, {0, -1, 1, 0});
+    backend.rope(x, table, false);
     check_values(backend, x, {-3, -2, 1, -4});
-    backend.rope(x, run.ints({1}), inv_freq, true);
+    backend.rope(x, table, true);
     check_values(backend, x, {1, 2, 3, 4});
 
     Tensor out = run.poisoned({1, 3});

@@ -32,13 +32,17 @@ struct Placement {
   std::string name;
   int size;
   int64_t ranks_per_gpu;
+  bool nccl_cp = false;
 };
 
 std::vector<Placement> placements() {
   std::vector<Placement> all;
   for (const int size : {1, 2, 3, 4, 6}) all.push_back({"one GPU", size, size});
   if (gpus() >= 2) all.push_back({"two GPUs, two ranks each", 4, 2});
-  for (int size = 2; size <= gpus(); ++size) all.push_back({"NCCL", size, 1});
+  for (int size = 2; size <= gpus(); ++size) {
+    all.push_back({"NCCL, copies of K and V", size, 1});
+    all.push_back({"NCCL", size, 1, true});
+  }
   return all;
 }
 
@@ -48,7 +52,8 @@ void run(const Placement& where, const Body& body, const ThreadRanksOptions& opt
   run_thread_ranks(
       {.world = where.size},
       [&](const Topology& me, const RankCommunicators& host) {
-        const RankDevice device = cuda::make_device(me, host, where.ranks_per_gpu);
+        const RankDevice device =
+            cuda::make_device(me, host, where.ranks_per_gpu, {.nccl_cp = where.nccl_cp});
         body(static_cast<int>(me.rank()), *device.backend, device.comm);
       },
       options);
@@ -170,7 +175,8 @@ TEST_CASE("a rank on a GPU that fails wakes the others, with its one message") {
   }
 }
 
-// More work than the driver queues: a host that it made wait could not abort.
+// A collective that never ends and more work behind it than the driver queues: a host that the
+// driver made wait could not abort.
 TEST_CASE("a rank that is far ahead of its GPU hears of another's failure too") {
   for (const Placement& where : placements()) {
     if (where.size == 1) continue;
@@ -181,9 +187,11 @@ TEST_CASE("a rank that is far ahead of its GPU hears of another's failure too") 
                             const Tensor x = full(backend, DType::kFloat32, 64, 1);
                             if (rank == 1) std::this_thread::sleep_for(500ms);
                             if (rank == 1) throw DataError("row 7 is bad");
-                            for (int i = 0; i < 200; ++i) {
-                              comm.grad.all_reduce(x, ReduceOp::kSum).wait();
-                              for (int k = 0; k < 40; ++k) backend.fill_zero(x);
+                            const Tensor square = x.view({8, 8});
+                            comm.grad.all_reduce(x, ReduceOp::kSum).wait();
+                            for (int i = 0; i < 1000; ++i) {
+                              backend.matmul(square, square, square, false, false, false);
+                              for (int k = 0; k < 4; ++k) backend.fill_zero(x);
                             }
                             backend.synchronize();
                           }),

@@ -7,7 +7,7 @@
 #include "parallel/thread_ranks.h"
 #include "support/catch.h"
 
-// The fused head (logits in chunks, computed again in backward) against the plain one.
+// The fused head (logits visited once, in chunks) against the plain one.
 
 namespace verlcpp::test {
 namespace {
@@ -53,9 +53,6 @@ HeadResult run_rank(const HeadCase& c, const model::TransformerOptions& options,
   }
   const model::DeviceBatch batch = transformer.upload(packed, {{0}, 0}, head_rows, temperature);
   const model::ContextParallelAttention attention(backend, nullptr);
-  const auto up = [&](const std::vector<double>& values) {
-    return upload_as(backend, c.dtype, values, {c.rows}, MemoryTag::kWorkspace);
-  };
   HeadResult result;
   backend.reset_peak_bytes();
   const int64_t before = backend.peak_bytes().total;
@@ -63,12 +60,22 @@ HeadResult run_rank(const HeadCase& c, const model::TransformerOptions& options,
       download(backend, transformer.forward(weights, batch, attention, nullptr).log_prob_R);
   result.inference_peak = backend.peak_bytes().total - before;
   backend.reset_peak_bytes();
-  model::Saved saved;
-  const model::TokenOutputs out = transformer.forward(weights, batch, attention, &saved);
-  transformer.backward(weights, batch, attention, saved, up(d_log_prob), up(d_entropy), grad);
+  const auto loss = [&](int64_t first, const Tensor& log_prob, const Tensor& entropy) {
+    const auto append = [&](std::vector<double>& all, const Tensor& x) {
+      const std::vector<double> values = download(backend, x);
+      all.insert(all.end(), values.begin(), values.end());
+    };
+    append(result.log_prob, log_prob);
+    append(result.entropy, entropy);
+    const auto part = [&](const std::vector<double>& values) {
+      const auto begin = values.begin() + first;
+      return upload_as(backend, c.dtype, std::vector(begin, begin + log_prob.numel()),
+                       log_prob.shape(), MemoryTag::kWorkspace);
+    };
+    return model::TokenGradients{part(d_log_prob), part(d_entropy), {}};
+  };
+  transformer.train(weights, batch, attention, {}, loss, grad);
   result.peak = backend.peak_bytes().total - before;
-  result.log_prob = download(backend, out.log_prob_R);
-  result.entropy = download(backend, out.entropy_R);
   result.gradient = download(backend, grad.flat());
   return result;
 }
@@ -102,7 +109,7 @@ TEST_CASE("the fused head gives the plain head's numbers, whatever the chunk") {
           const HeadCase c{.config = tiny_config(kind), .rows = rows, .tp = tp, .dtype = dtype};
           const auto want = run_head(c, false, int64_t{1} << 30);
           // With six rows of the wider part, the narrower one holds seven.
-          for (const int64_t chunk : {1, 4, 6, 100}) {
+          for (const int64_t chunk : {1, 4, 6, 12, 18, 600}) {  // a sixth of it when fused
             CAPTURE(kind, tp, name_of(dtype), rows, chunk);
             const auto got = run_head(c, true, bytes_of(c, chunk));
             const auto plain = run_head(c, false, bytes_of(c, chunk));
@@ -117,23 +124,31 @@ TEST_CASE("the fused head gives the plain head's numbers, whatever the chunk") {
   }
 }
 
-TEST_CASE("a head's chunk is what its bytes hold, in whole tiles where there are some") {
-  constexpr int64_t kGiB = int64_t{1} << 30;
-  CHECK(model::head_chunk_rows(151936, DType::kBFloat16, kGiB) == 1664);  // 1766 of float32
-  CHECK(model::head_chunk_rows(151936, DType::kFloat64, kGiB) == 768);    // 883
-  CHECK(model::head_chunk_rows(10, DType::kFloat32, 400) == 10);
-  CHECK(model::head_chunk_rows(10, DType::kFloat32, 39) == 1);
+TEST_CASE("a head's chunks are what its bytes hold, in whole tiles where there are some") {
+  const auto chunks = model::head_chunks(151936, DType::kBFloat16, int64_t{1} << 30);
+  CHECK(chunks.rows == 1728);       // 1766 of float32
+  CHECK(chunks.fused_rows == 384);  // 441: two of float32, four of bfloat16
+  CHECK(chunks.fused_group == 4 * 384);
+  CHECK(model::head_chunks(151936, DType::kFloat64, int64_t{1} << 30).rows == 832);  // 883
+  CHECK(model::head_chunks(10, DType::kFloat32, 400).rows == 10);
+  CHECK(model::head_chunks(10, DType::kFloat32, 39).rows == 1);
+  CHECK(model::head_chunks(10, DType::kFloat32, 39).fused_rows == 1);
+  // A twentieth of the logits of 16 384 tokens.
+  const auto qwen =
+      model::head_chunks(151936, DType::kBFloat16, model::TransformerOptions{}.head_chunk_bytes);
+  CHECK((2 * qwen.fused_rows * 4 + qwen.fused_group * 2) * 20 <= 16384 * 4);
+  CHECK(qwen.fused_rows == 192);
 }
 
 TEST_CASE("the head holds one chunk of logits, the plain one also what backward reads") {
   HeadCase c{.config = tiny_config("llama"), .tokens = 65, .rows = 64};
   c.config.vocab = 4001;
-  const int64_t chunk = 4, row = bytes_of(c, 1);
+  const int64_t chunk = 12, row = bytes_of(c, 1);  // fused: twice two rows, and gradients of eight
   const HeadResult plain = run_head(c, false, bytes_of(c, chunk))[0];
   const HeadResult fused = run_head(c, true, bytes_of(c, chunk))[0];
   check_same(fused, plain, 1e-12);
   CHECK(plain.peak > 64 * row);
-  CHECK(fused.peak < plain.peak - (64 - 2 * chunk) * row);
+  CHECK(fused.peak < plain.peak - (64 - chunk) * row);
   CHECK(plain.inference_peak < 2 * chunk * row);
   CHECK(fused.inference_peak < 2 * chunk * row);
 }

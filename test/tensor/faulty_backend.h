@@ -28,15 +28,24 @@ class FaultyBackend final : public cpu::CpuBackend {
     spoil("scatter_rows", out);
   }
   void rms_norm_backward(const Tensor& d_x, const Tensor& d_w, const Tensor& d_y, const Tensor& x,
-                         const Tensor& w, const Tensor& rstd) override {
-    CpuBackend::rms_norm_backward(d_x, d_w, d_y, x, w, rstd);
+                         const Tensor& w, const Tensor& rstd, const Tensor& d_residual) override {
+    CpuBackend::rms_norm_backward(d_x, d_w, d_y, x, w, rstd, d_residual);
     spoil("rms_norm_backward", d_x);
     spoil("rms_norm_backward d_w", d_w);
   }
-  void rope(const Tensor& x, const Tensor& positions, const Tensor& inv_freq,
-            bool inverse) override {
-    CpuBackend::rope(x, positions, inv_freq, inverse);
+  void rope(const Tensor& x, const Tensor& table, bool inverse) override {
+    CpuBackend::rope(x, table, inverse);
     spoil("rope", x);
+  }
+  void split_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& qkv,
+                 const Tensor& bias, const Tensor& table) override {
+    CpuBackend::split_qkv(q, k, v, qkv, bias, table);
+    spoil("split_qkv", v);
+  }
+  void split_qkv_backward(const Tensor& d_qkv, const Tensor& d_bias, const Tensor& d_q,
+                          const Tensor& d_k, const Tensor& d_v, const Tensor& table) override {
+    CpuBackend::split_qkv_backward(d_qkv, d_bias, d_q, d_k, d_v, table);
+    if (d_bias.defined()) spoil("split_qkv_backward d_bias", d_bias);
   }
   void attention_block(AttentionMask mask, const AttentionSpans& spans, double scale,
                        const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,

@@ -79,7 +79,7 @@ TEST_CASE("rms_norm_backward in place: each output is found") {
     const Tensor y = run.poisoned({4, 5}), rstd = run.poisoned({4});
     backend.rms_norm(y, rstd, x, w, 1e-6);
     const std::string message =
-        divergence_of([&] { backend.rms_norm_backward(d, d_w, d, x, w, rstd); });
+        divergence_of([&] { backend.rms_norm_backward(d, d_w, d, x, w, rstd, {}); });
     CHECK_THAT(message, ContainsSubstring(std::string(op).ends_with("d_w")
                                               ? "op 2, rms_norm_backward: d_w (float32[5]) "
                                                 "diverges in 1 of 5 elements, the first at [3]: "
@@ -87,6 +87,36 @@ TEST_CASE("rms_norm_backward in place: each output is found") {
                                                 "diverges in 1 of 20 elements, the first at [0, "
                                                 "3]: "));
   }
+}
+
+TEST_CASE("split_qkv, which is exact without bias and table, and what it may do without") {
+  const auto split = [](const char* op, float fault, bool bias, bool table, bool back) {
+    CheckedBackend backend = with_faulty_reference(op, add_to(1, fault));
+    const OpRun run{backend, DType::kFloat32};
+    const Tensor q = run.from(random_values(8, 1), {2, 2, 2});
+    const Tensor k = run.from(random_values(4, 2), {2, 1, 2});
+    const Tensor v = run.from(random_values(4, 3), {2, 1, 2});
+    const Tensor qkv = run.from(random_values(16, 4), {2, 8});
+    const Tensor b = bias ? run.from(random_values(8, 5), {8}) : Tensor();
+    const Tensor angles = table ? run.from({1, 0, 0, 1}, {2, 2}) : Tensor();
+    return divergence_of([&] {
+      back ? backend.split_qkv_backward(qkv, b, q, k, v, angles)
+           : backend.split_qkv(q, k, v, qkv, b, angles);
+    });
+  };
+  CHECK_THAT(split("split_qkv", 1e-6f, false, true, false),
+             ContainsSubstring("split_qkv: v (float32[2, 1, 2]) diverges in 1 of 4 elements"));
+  CHECK(split("split_qkv", 1e-6f, true, false, false) == "");
+  CHECK_THAT(split("split_qkv", 1e-3f, true, false, false),
+             ContainsSubstring("split_qkv: v (float32[2, 1, 2]) diverges in 1 of 4 elements"));
+  for (const bool bias : {false, true}) {
+    for (const bool table : {false, true}) {
+      CHECK(split("none", 0, bias, table, false) == "");
+      CHECK(split("none", 0, bias, table, true) == "");
+    }
+  }
+  CHECK_THAT(split("split_qkv_backward d_bias", 1e-3f, true, true, true),
+             ContainsSubstring("split_qkv_backward: d_bias (float32[8]) diverges in 1 of 8"));
 }
 
 TEST_CASE("attention_block: o and lse") {
@@ -162,10 +192,11 @@ TEST_CASE("a fault in place shows at its op, outside of the rows that it is to c
   });
   const OpRun on{turned, DType::kFloat32};
   const Tensor q = on.from(random_values(16, 1), {2, 2, 4});
-  const Tensor positions = on.ints({0, 5}), inv_freq = on.from({1, 0.1}, {2});
-  turned.rope(q, positions, inv_freq, false);
-  CHECK_THAT(divergence_of([&] { turned.rope(q, positions, inv_freq, false); }),
-             ContainsSubstring("op 2, rope: x (float32[2, 2, 4]) diverges in 1 of 16 elements"));
+  const Tensor table = on.poisoned({2, 4});
+  turned.rope_table(table, on.ints({0, 5}), on.from({1, 0.1}, {2}));
+  turned.rope(q, table, false);
+  CHECK_THAT(divergence_of([&] { turned.rope(q, table, false); }),
+             ContainsSubstring("op 3, rope: x (float32[2, 2, 4]) diverges in 1 of 16 elements"));
 }
 
 TEST_CASE("an element that an op leaves out shows, though its memory held the right value") {

@@ -361,6 +361,37 @@ TEST_CASE("gradient norms are judged relative to the first arm's, by dtype") {
   CHECK(what_differs(disagreement(comparison, DType::kBFloat16)) == "losses and gradient norms");
 }
 
+TEST_CASE("in 16-bit dtypes the mini-batches after an optimizer step may differ by more") {
+  const TemporaryFolder folder;
+  auto arms = compare_arms(test::configured(overrides(folder)).tree);
+  Comparison comparison;
+  comparison.lengths = {1};
+  comparison.arms = {result("a", {1}, 0.5), result("b", {1}, 0.5)};
+  for (ArmResult& arm : comparison.arms) {
+    arm.losses = {0.5, 0.25};
+    arm.grad_norms = {2, 3};
+  }
+  comparison.arms[1].grad_norms = {2.001, 3.3};
+  CHECK_FALSE(disagreement(comparison, DType::kBFloat16).any());
+  CHECK(disagreement(comparison, DType::kFloat32).grad_norms == std::vector<std::string>{"b"});
+  const auto shown = nlohmann::json::parse(to_json(comparison, arms, {}));
+  CHECK(shown["differences"][1]["grad_norm_rel"].get<double>() == Approx(0.1));
+  CHECK(shown["differences"][1]["first_mini_batch"]["grad_norm_rel"].get<double>() == Approx(5e-4));
+
+  arms.front().config.actor_rollout_ref.actor.megatron.dtype = "bfloat16";
+  CHECK_THAT(to_text(comparison, arms, {}),
+             ContainsSubstring("gradient norms agree within 5e-03 (bfloat16)\nin the first "
+                               "mini-batch; the others") &&
+                 ContainsSubstring("may differ by 5e-02 and 5e-01"));
+  comparison.arms[1].grad_norms[0] = 2.1;
+  CHECK(disagreement(comparison, DType::kBFloat16).grad_norms == std::vector<std::string>{"b"});
+  comparison.arms[1].grad_norms = {2, 4.6};
+  CHECK(disagreement(comparison, DType::kBFloat16).grad_norms == std::vector<std::string>{"b"});
+  comparison.arms[1].grad_norms = {2, HUGE_VAL};
+  comparison.arms[1].losses[1] = std::nan("");
+  CHECK(what_differs(disagreement(comparison, DType::kBFloat16)) == "losses and gradient norms");
+}
+
 TEST_CASE("the meter counts computing, not waiting") {
   std::vector<double> busy(2), sums(2);
   parallel::run_thread_ranks(
