@@ -1,6 +1,10 @@
+#include <cerrno>
+#include <cstring>
 #include <exception>
+#include <fstream>
 
 #include "app/failure.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "rig.h"
 
@@ -25,6 +29,22 @@ std::vector<Row> run(const Options& options) {
   return run_decode(options);
 }
 
+/// Before anything is measured: a file that takes nothing would lose it.
+void expect_writable(const std::string& file) {
+  errno = 0;
+  if (!std::ofstream(file, std::ios::app)) {
+    throw ConfigError("--json=" + file + ": " + std::strerror(errno) +
+                      "; valid: a file that can be written, or - for standard output");
+  }
+}
+
+std::vector<Row> run_checked(const Options& options) {
+  if (!options.json.empty() && options.json != "-") expect_writable(options.json);
+  std::vector<Row> rows = run(options);
+  if (rows.empty()) throw ConfigError("--filter=" + options.filter + ": no row's name holds this");
+  return rows;
+}
+
 }  // namespace
 }  // namespace verlcpp::bench
 
@@ -33,7 +53,7 @@ int main(int argc, char** argv) {
   try {
     if (const auto options = bench::parse_options(argc, argv)) {
       if (options->json == "-") log::keep_stdout_clean();  // an op that meets its plan says so
-      bench::report(*options, bench::run(*options));
+      bench::report(*options, bench::run_checked(*options));
     }
     return 0;
   } catch (...) {

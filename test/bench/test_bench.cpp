@@ -121,6 +121,9 @@ TEST_CASE("comm refuses what cannot run, in one message") {
   refused({"--bytes", "1M,16"}, "--bytes=16: 2 ranks split 32 bytes or more");
   refused({"--kv", "2/12"}, "--kv=2/12: wanted kv heads/head dim");
   refused({"--model", "tiny"}, "--model");
+  refused({"--bytes", "1K", "--kv", "2/8", "--rows", "8", "--filter", "nothing"},
+          "--filter=nothing: no row's name holds this");
+  refused({"--json", "/none/x.json"}, "--json=/none/x.json: No such file or directory; valid:");
 }
 
 TEST_CASE("ranks fill the GPUs there are") {
