@@ -234,7 +234,7 @@ std::vector<Row> rank_rows(const Options& options, const std::string& unreadable
                      {{"threads", device.comm.grad, device.comm.cp}}, unreadable)
         .run();
   }
-  const auto device = cuda::make_device(topology, host, where.ranks_per_gpu);
+  const auto device = cuda::make_device(topology, host, where.ranks_per_gpu, {.nccl_cp = true});
   const auto peers = make_peers(*device.backend, where.gpus, host.grad, host.status);
   const auto peers_cp = make_peers(*device.backend, where.gpus, host.cp, host.status);
   std::vector<Way> ways;
