@@ -13,7 +13,7 @@ __device__ inline float safe_temperature(float t) { return t > 0.0f ? t : 1e-8f;
 
 constexpr float kLog2e = 1.44269504f;
 /// e^x as 2^(x log2 e), for x <= 0: its relative error grows with -x, while e^x shrinks much
-/// faster. for.
+/// faster.
 __device__ inline float exp_of(float x) { return exp2f(x * kLog2e); }
 
 /// max z, sum of e^(z - max) and sum of e^(z - max) (z - max), as far as seen.

@@ -81,7 +81,7 @@ struct HeadChunks {
   /// whose gradients, in the compute dtype, take part in one matrix product each, whole chunks.
   int64_t fused_rows = 1, fused_group = 1;
 };
-/// What `bytes` hold: at least one row each, and multiples of 64 (tiles of a matrix product) where
+/// What `bytes` hold: at least one row each, and multiples of 128 (tiles of a matrix product) where
 /// there are that many.
 HeadChunks head_chunks(int64_t vocab, DType dtype, int64_t bytes);
 

@@ -10,7 +10,7 @@
 namespace verlcpp::model {
 
 HeadChunks head_chunks(int64_t vocab, DType dtype, int64_t bytes) {
-  constexpr int64_t kTile = 64, kChunksOfGroup = 4;
+  constexpr int64_t kTile = 128, kChunksOfGroup = 8;
   const int64_t wide = size_of(statistics_dtype(dtype)), narrow = size_of(dtype);
   const auto rows = [&](int64_t bytes_of_entry) {
     const int64_t fit = bytes / (std::max<int64_t>(1, vocab) * bytes_of_entry);
