@@ -23,7 +23,8 @@ namespace verlcpp::cuda {
 /// The op list on one GPU, in float32 and bfloat16: activations and weights in the compute dtype,
 /// logits, statistics and gradients of parameters in float32. Ops run on one stream, movement
 /// between ranks on another. To be used by the thread that made it; tensors may be freed on others.
-/// No op waits; read and synchronize do, and write when 16 MiB are on their way already.
+/// read and synchronize wait, write when 16 MiB are on their way already, and matmul when several
+/// hundred launches are.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, const BackendOptions& options);

@@ -233,11 +233,9 @@ struct Matmul::State {
 
   /// False where this algorithm serves the kind but not this product.
   bool run(Description& d, const Product& p, Choice& choice) {
-    auto [candidate, time_it] = choice.tuner.next();
-    if (time_it && capturing()) {  // a graph's events tell no time
-      choice.tuner.forget(candidate);
-      time_it = false;
-    }
+    // A graph's events tell no time.
+    const auto [candidate, time_it] =
+        capturing() ? MatmulTuner::Turn{choice.tuner.fastest(), false} : choice.tuner.next();
     if (time_it) ++trials;
     const cudaEvent_t begin = time_it ? record() : nullptr;
     const cublasStatus_t status = multiply(d, p, choice.algorithms[static_cast<size_t>(candidate)]);
@@ -247,7 +245,7 @@ struct Matmul::State {
     }
     if (begin != nullptr) idle_events.push_back(begin);
     if (time_it) choice.tuner.forget(candidate);
-    if (candidate > 0) choice.tuner.drop(candidate);
+    choice.tuner.drop(candidate);
     return false;
   }
 };
@@ -275,7 +273,11 @@ void Matmul::run(const Tensor& c, const Tensor& a, const Tensor& b, bool transpo
                  bool transpose_b, bool accumulate) {
   State& s = *state_;
   const Product product{c, a, b, transpose_a, transpose_b, accumulate};
-  const ProductKind kind = kind_of(product);
+  ProductKind kind = kind_of(product);
+  if (!s.tuned || kind.in != DType::kBFloat16) {  // one algorithm a shape, whichever came first
+    kind.m = product.m();
+    kind.k = product.k();
+  }
   Description description(s.cublas, product);
   State::Choice& choice = s.choice_for(description, product, kind);
   if (!s.timed.empty() && !s.capturing()) s.collect_times();

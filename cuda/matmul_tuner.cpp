@@ -20,14 +20,13 @@ int MatmulTuner::fastest() const {
                                     c.fastest < candidates_[static_cast<size_t>(best)].fastest));
     if (better) best = static_cast<int>(i);
   }
-  expects(best >= 0, "every candidate of a matrix product was dropped");
   return best;
 }
 
 bool MatmulTuner::wants_turn(const Candidate& candidate) const {
   if (candidate.dropped || candidate.asked >= kSamples) return false;
   const Candidate& best = candidates_[static_cast<size_t>(fastest())];
-  return candidate.told == 0 || best.told == 0 || candidate.fastest <= kHopeless * best.fastest;
+  return candidate.told < 2 || best.told == 0 || candidate.fastest <= kHopeless * best.fastest;
 }
 
 bool MatmulTuner::decided() const {
@@ -58,6 +57,9 @@ void MatmulTuner::report(int candidate, double seconds_per_flop) {
 void MatmulTuner::forget(int candidate) { --candidates_.at(static_cast<size_t>(candidate)).asked; }
 
 void MatmulTuner::drop(int candidate) {
+  const auto left = std::count_if(candidates_.begin(), candidates_.end(),
+                                  [](const Candidate& c) { return !c.dropped; });
+  if (left == 1) return;
   candidates_.at(static_cast<size_t>(candidate)).dropped = true;
 }
 

@@ -21,13 +21,16 @@ class MatmulTuner {
   /// Seconds per operation of a timed turn, or that there is no time to come.
   void report(int candidate, double seconds_per_flop);
   void forget(int candidate);
-  /// This candidate cannot compute what it is asked for.
+  /// This candidate cannot compute what it is asked for. The last one stays.
   void drop(int candidate);
+  /// By the times so far.
+  int fastest() const;
   bool decided() const;
 
  private:
   static constexpr int kSamples = 3;
-  /// One this much slower than the fastest gets no second turn.
+  /// One this much slower than the fastest after two turns gets no third. The first time may hold
+  /// the loading of the kernel.
   static constexpr double kHopeless = 1.3;
   struct Candidate {
     int asked = 0, told = 0;
@@ -35,7 +38,6 @@ class MatmulTuner {
     bool dropped = false;
   };
   bool wants_turn(const Candidate& candidate) const;
-  int fastest() const;
 
   std::vector<Candidate> candidates_;
 };

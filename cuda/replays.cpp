@@ -60,6 +60,7 @@ void Replays::run(const std::string& key, const std::function<void()>& body) {
       return;
     }
     entry.graph = captured(body);
+    if (entry.graph == nullptr) return run_inside(body);
   }
   check(cudaGraphLaunch(entry.graph, stream_), "cudaGraphLaunch");
 }
@@ -82,12 +83,18 @@ cudaGraphExec_t Replays::captured(const std::function<void()>& body) {
   try {
     run_inside(body);
   } catch (...) {
-    cudaStreamEndCapture(stream_, &graph);  // and with it what the stream held
+    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);  // with what the stream held
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();
+    if (ended == cudaErrorStreamCaptureInvalidated) return nullptr;
     throw;
   }
-  check(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+  const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+  if (ended == cudaErrorStreamCaptureInvalidated) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(ended, "cudaStreamEndCapture");
   cudaGraphExec_t executable = nullptr;
   const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);

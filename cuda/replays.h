@@ -64,6 +64,8 @@ class Replays {
     bool settled = false;  // the last run tried nothing
     cudaGraphExec_t graph = nullptr;
   };
+  /// Null where something else has ended the capture: another rank of the GPU that waits for all of
+  /// its work, or an op that may not be captured and will say so when the body runs as it is.
   cudaGraphExec_t captured(const std::function<void()>& body);
   void run_inside(const std::function<void()>& body);
 

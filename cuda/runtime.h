@@ -21,8 +21,9 @@ struct Reservation {
 };
 
 struct BackendOptions {
-  /// Gradients repeat bit for bit. All kernels do but cuDNN's attention backward, whose
-  /// deterministic form needs more memory for long documents.
+  /// Results repeat bit for bit. All kernels do but cuDNN's attention backward, whose deterministic
+  /// form needs more memory for long documents, and products of bfloat16, whose algorithm is chosen
+  /// by time otherwise.
   bool deterministic = false;
   /// Backend::replay captures graphs; without, it runs its bodies as they are.
   bool graphs = true;

@@ -17,7 +17,9 @@ Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtyp
       shard_(tp_shard(config, tp_.place())),
       cp_comm_type_(options.cp_comm_type),
       fused_head_(options.fused_head),
-      head_chunks_(head_chunks(shard_.vocab, dtype, options.head_chunk_bytes)),
+      // Of the widest part, on all TP ranks alike: a fused head's chunks meet in a collective.
+      head_chunks_(head_chunks((config.vocab + tp_.place().size - 1) / tp_.place().size, dtype,
+                               options.head_chunk_bytes)),
       status_(status),
       attention_scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   expects(config.kv_heads > 0 && config.heads % config.kv_heads == 0,

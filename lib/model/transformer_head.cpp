@@ -4,8 +4,7 @@
 #include "model/transformer.h"
 
 // The head: final norm, this TP rank's columns of the logits, log-probs and entropy, and the way
-// back. Chunks of rows need no words between ranks, so the parts of a vocabulary may be cut
-// differently.
+// back. All TP ranks cut the rows alike: a fused head's chunks sum up over them.
 
 namespace verlcpp::model {
 

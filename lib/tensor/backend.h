@@ -80,9 +80,9 @@ struct KvPages {
 };
 
 /// The op list of one device and its compute stream. Every op is enqueued; of all calls
-/// `read` and `synchronize` make the host wait, `write` when much is on its way already. Shapes are
-/// checked at the border (expects). Unless an op says "accumulates" (+=), outputs are overwritten.
-/// Any leading dimension may be zero.
+/// `read` and `synchronize` make the host wait, `write` and `matmul` when much is on its way.
+/// Shapes are checked at the border (expects). Unless an op says "accumulates" (+=), outputs are
+/// overwritten. Any leading dimension may be zero.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -20,6 +20,7 @@ std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::Paramet
   const auto flat = std::make_shared<std::vector<double>>(2 * total);
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
   int64_t number = 0;
+  HostWork reading;
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
     if (engine.comm.world_stop.here()) return std::nullopt;
     engine.comm.status.micro_batch(++number);
@@ -30,14 +31,17 @@ std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::Paramet
     for (const HeadRow& row : mine.head) {
       place.push_back(offset[static_cast<size_t>(row.sample)] + static_cast<size_t>(row.token));
     }
-    compute_on_host(engine.backend, {out.log_prob_R, out.entropy_R}, {},
-                    [flat, place = std::move(place), total](const HostValues& in, HostValues&) {
-                      for (size_t i = 0; i < place.size(); ++i) {
-                        (*flat)[place[i]] = in[0][i];
-                        (*flat)[total + place[i]] = in[1][i];
-                      }
-                    });
+    // The one before is waited for here, behind a micro-batch of other work.
+    reading =
+        compute_on_host(engine.backend, {out.log_prob_R, out.entropy_R}, {},
+                        [flat, place = std::move(place), total](const HostValues& in, HostValues&) {
+                          for (size_t i = 0; i < place.size(); ++i) {
+                            (*flat)[place[i]] = in[0][i];
+                            (*flat)[total + place[i]] = in[1][i];
+                          }
+                        });
   }
+  reading.wait();
   engine.backend.synchronize();
   const std::vector<double> whole = engine.sum_over_pool(*flat);
 

@@ -93,11 +93,12 @@ bool on_gpu(const TrainConfig& config) {
   return config.trainer.device != "cpu";  // a dry run with auto: what it tries first
 }
 
-/// The backend's own scratch, which it keeps: cuBLAS's workspace and partial sums of the norms.
-int64_t device_scratch(const TrainConfig& config, int64_t hidden) {
+/// The backend's own scratch, which it keeps: cuBLAS's workspace, and partial sums of columns as
+/// wide as the widest of the norms and of q, k and v.
+int64_t device_scratch(const TrainConfig& config, int64_t widest) {
   if (!on_gpu(config)) return 0;
-  constexpr int64_t kCublas = int64_t{32} << 20, kNormRows = 256;
-  return kCublas + kNormRows * hidden * size_of(DType::kFloat32);
+  constexpr int64_t kCublas = int64_t{32} << 20, kParts = 528;
+  return kCublas + kParts * widest * size_of(DType::kFloat32);
 }
 
 /// The name of the moment with the largest whole.
@@ -154,7 +155,7 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   plan.tokens_per_rank = fullest_micro_batch(rule, longest_sequence(config), samples);
   plan.moments = step_moments(shapes, config, plan.tokens_per_rank);
   plan.moments.push_back(gradient_sum_moment(shapes, layout, rule.sizes.pool()));
-  const int64_t scratch = device_scratch(config, model.hidden);
+  const int64_t scratch = device_scratch(config, std::max(model.hidden, shapes.q + 2 * shapes.kv));
   for (MemoryMoment& moment : plan.moments) moment.bytes.add(MemoryTag::kWorkspace, scratch);
   return plan;
 }
