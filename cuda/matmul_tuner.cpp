@@ -24,6 +24,7 @@ int MatmulTuner::fastest() const {
 }
 
 bool MatmulTuner::wants_turn(const Candidate& candidate) const {
+  if (candidates_.size() == 1) return false;  // nothing to compare it with
   if (candidate.dropped || candidate.asked >= kSamples) return false;
   const Candidate& best = candidates_[static_cast<size_t>(fastest())];
   return candidate.told < 2 || best.told == 0 || candidate.fastest <= kHopeless * best.fastest;

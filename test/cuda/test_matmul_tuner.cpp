@@ -33,6 +33,14 @@ TEST_CASE("the fastest candidate takes all once each was timed; slow ones get tw
   }
 }
 
+// Else a replayed body, which is captured once its products try nothing more, would run in vain.
+TEST_CASE("a candidate without a rival is not timed") {
+  MatmulTuner tuner(1);
+  CHECK(tuner.decided());
+  CHECK(tuner.next().candidate == 0);
+  CHECK_FALSE(tuner.next().timed);
+}
+
 TEST_CASE("the shortest of a candidate's times counts") {
   MatmulTuner tuner(2);
   std::vector<double> first{9.0, 1.0, 1.0};  // a start that was disturbed
