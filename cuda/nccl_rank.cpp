@@ -36,6 +36,7 @@ NcclRank::NcclRank(CudaBackend& backend, parallel::Communicator& world,
   const auto ids = hub_->swap(world.rank(), id, &status_);
   id = std::static_pointer_cast<ncclUniqueId>(ids.front());
   ncclConfig_t config = non_blocking();
+  communicators_.reserve(kMostCommunicators);  // they keep their places
   communicators_.push_back(nullptr);
   try {
     check_nccl(nccl().init_rank(&communicators_.back(), world.size(), *id, world.rank(), &config),
@@ -52,11 +53,17 @@ ncclComm_t NcclRank::split(int colour, int key) {
   // The children run on one stream, one after the other, so they may share resources.
   ncclConfig_t config = non_blocking();
   config.splitShare = 1;
-  ncclComm_t child = nullptr;
-  check_nccl(nccl().split(world(), colour, key, &child, &config), world(), "ncclCommSplit");
-  settle(world());
-  settle(child);
-  communicators_.push_back(child);
+  // NCCL writes the child into its place while the call is settled, or after that has failed.
+  communicators_.push_back(nullptr);
+  ncclComm_t& child = communicators_.back();
+  try {
+    check_nccl(nccl().split(world(), colour, key, &child, &config), world(), "ncclCommSplit");
+    settle(world());
+    settle(child);
+  } catch (...) {
+    abort();
+    throw;
+  }
   return child;
 }
 
@@ -122,11 +129,6 @@ void NcclRank::drop_finished() {
 // told once: a status that is told again and again would look alive.
 void NcclRank::look() {
   fail_if_aborted();
-  ncclResult_t status = ncclSuccess;
-  for (ncclComm_t communicator : communicators_) {
-    check_nccl(nccl().async_error(communicator, &status), communicator, "ncclCommGetAsyncError");
-    check_nccl(status, communicator, "a collective");
-  }
   drop_finished();
   const int64_t now = !pending_.empty() && pending_.front().begun.reached() ? finished_ : -1;
   if (now == waits_for_) return;

@@ -55,6 +55,7 @@ class NcclRank {
   CudaBackend& backend_;
   std::shared_ptr<parallel::ThreadHub> hub_;
   parallel::RankStatus& status_;
+  static constexpr size_t kMostCommunicators = 4;  // world, cp, grad, tp
   std::vector<ncclComm_t> communicators_;
   std::deque<Pending> pending_;
   int64_t finished_ = 0;    // collectives so far
