@@ -92,21 +92,15 @@ run_suite() {
 # own. What each may look at:
 # - memcheck: every kernel. Libraries' kernels go wrong where we call them wrongly.
 # - racecheck: our kernels. A race in shared memory is within one kernel, and before version 2026.1
-#   the tool reports false ones at the warp-group barriers of Hopper's library kernels. It holds one
-#   rank's launch until the kernel has ended, so ranks that wait for each other on the device ([ranks])
-#   never end under it; the kernels between ranks use no shared memory.
+#   the tool reports false ones at the warp-group barriers of Hopper's library kernels. It has
+#   been seen to stand still in the cases where ranks of a GPU wait for each other ([ranks]), which
+#   then count as failed: why is not known.
 # - initcheck: every kernel, for it must see every write, in cases that run kernels built here alone
 #   ([own]): versions before 2025.4 do not see the bulk copies with which library kernels store their
 #   results, and those kernels read uninitialised parts of their own workspaces.
 # Kernels are chosen by a part of their mangled name (kns), in which our namespace appears.
 tool_options() { if [[ $1 == racecheck ]]; then printf '%s\n' --kernel-name kns=verlcpp; fi; }
-tool_cases() {
-  case $1 in
-    memcheck) echo "[small]" ;;
-    racecheck) echo "[small]~[ranks]" ;;
-    initcheck) echo "[small][own]" ;;
-  esac
-}
+tool_cases() { if [[ $1 == initcheck ]]; then echo "[small][own]"; else echo "[small]"; fi; }
 
 find_compute_sanitizer() {
   local nvcc

@@ -22,14 +22,13 @@ struct Verdict {
   bool equal_tokens = true;
   bool nothing_learned = true;  // no arm had a gradient: equal losses say little
   Disagreement differing;
-  CompareTolerance tolerance, later;
+  CompareTolerance tolerance;
 };
 
 Verdict judge(const Comparison& comparison, const TrainConfig& config) {
   const DType dtype = run_dtype(config);
   Verdict verdict{.differing = disagreement(comparison, dtype),
-                  .tolerance = compare_tolerance(dtype),
-                  .later = later_tolerance(dtype)};
+                  .tolerance = compare_tolerance(dtype)};
   for (const ArmResult& arm : comparison.arms) {
     const ArmResult& reference = comparison.arms.front();
     if (arm.total().tokens != reference.total().tokens) verdict.equal_tokens = false;
@@ -182,12 +181,6 @@ std::string verdict_text(const Comparison& comparison, const TrainConfig& config
             agreement_text("gradient norms", verdict.differing.grad_norms, tolerance.grad_norm);
   }
   text += " (" + config.actor_rollout_ref.actor.megatron.dtype + ")";
-  if (comparison.arms.front().losses.size() > 1 && verdict.later.loss > tolerance.loss) {
-    text += fmt::format(
-        "\nin the first mini-batch; the others follow an optimizer step, which amplifies rounding, "
-        "and\nmay differ by {:.0e} and {:.0e}",
-        verdict.later.loss, verdict.later.grad_norm);
-  }
   if (verdict.nothing_learned) {
     text += "\nno sample had an advantage: every gradient is zero, so equal losses say little";
   }
@@ -202,23 +195,14 @@ CompareTolerance compare_tolerance(DType dtype) {
   return {.loss = 5e-4, .grad_norm = 5e-3};
 }
 
-CompareTolerance later_tolerance(DType dtype) {
-  const CompareTolerance first = compare_tolerance(dtype);
-  if (dtype == DType::kFloat64 || dtype == DType::kFloat32) return first;
-  return {.loss = 100 * first.loss, .grad_norm = 100 * first.grad_norm};
-}
-
 Disagreement disagreement(const Comparison& comparison, DType dtype) {
   Disagreement found;
-  const CompareTolerance first = compare_tolerance(dtype), later = later_tolerance(dtype);
+  const CompareTolerance tolerance = compare_tolerance(dtype);
   for (const ArmResult& arm : comparison.arms) {
-    const ArmDifference d = difference(arm, comparison.arms.front(), 1);
-    const ArmDifference all = difference(arm, comparison.arms.front());
+    const ArmDifference d = difference(arm, comparison.arms.front());
     // Negated, so that what is no number differs.
-    if (!(d.loss_abs <= first.loss && all.loss_abs <= later.loss)) found.losses.push_back(arm.name);
-    if (!(d.grad_norm_rel <= first.grad_norm && all.grad_norm_rel <= later.grad_norm)) {
-      found.grad_norms.push_back(arm.name);
-    }
+    if (!(d.loss_abs <= tolerance.loss)) found.losses.push_back(arm.name);
+    if (!(d.grad_norm_rel <= tolerance.grad_norm)) found.grad_norms.push_back(arm.name);
   }
   return found;
 }
@@ -274,8 +258,6 @@ std::string to_json(const Comparison& comparison, std::span<const CompareArm> ar
   out["verdict"]["loss_within_tolerance"] = verdict.differing.losses.empty();
   out["verdict"]["grad_norm_tolerance"] = verdict.tolerance.grad_norm;
   out["verdict"]["grad_norm_within_tolerance"] = verdict.differing.grad_norms.empty();
-  out["verdict"]["later_loss_tolerance"] = verdict.later.loss;
-  out["verdict"]["later_grad_norm_tolerance"] = verdict.later.grad_norm;
   out["verdict"]["all_gradients_zero"] = verdict.nothing_learned;
   return out.dump(2);
 }

@@ -16,11 +16,6 @@ struct CompareTolerance {
 };
 CompareTolerance compare_tolerance(DType dtype);
 
-/// That of the mini-batches after the first, which follow an optimizer step: Adam's first one turns
-/// a gradient that rounding has moved across zero into a whole step the other way, and in 16-bit
-/// dtypes two packings on one layout then differ by per cents. A hundred times as much there.
-CompareTolerance later_tolerance(DType dtype);
-
 /// The arms, by name, of which some loss or gradient norm is not within the tolerance of the first
 /// arm's; one that is not a number is not.
 struct Disagreement {
