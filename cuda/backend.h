@@ -108,9 +108,12 @@ class CudaBackend final : public Backend {
 
   void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,
                    const Tensor& temperature_R, int64_t first) override;
+  void head_stats(const Tensor& stats_R4, const KeptLogits& kept, const Tensor& x_RD,
+                  const Tensor& w_VD, const Tensor& labels_R, const Tensor& temperature_R,
+                  int64_t first) override;
   void token_log_prob(const Tensor& log_prob_R, const Tensor& entropy_R, const Tensor& lse_R,
                       const Tensor& stats_PR4) override;
-  void token_log_prob_backward(const Tensor& d_logits_RV, const Tensor& logits_RV,
+  void token_log_prob_backward(const Tensor& d_logits_RV, const KeptLogits& kept,
                                const Tensor& labels_R, const Tensor& temperature_R,
                                const Tensor& entropy_R, const Tensor& lse_R,
                                const Tensor& d_log_prob_R, const Tensor& d_entropy_R,

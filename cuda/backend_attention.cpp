@@ -55,7 +55,6 @@ bool covers(const std::vector<int32_t>& lengths, const std::vector<int32_t>& oth
 
 void check_head(const Tensor& logits, const Tensor& labels, std::span<const Tensor> per_row) {
   expect_rank(logits, "logits", 2);
-  expect_tensor(logits, "logits", DType::kFloat32, {logits.dim(0), logits.dim(1)});
   expect_tensor(labels, "labels", DType::kInt32, {logits.dim(0)});
   for (const Tensor& x : per_row) expect_tensor(x, "per row", DType::kFloat32, {logits.dim(0)});
 }
@@ -208,6 +207,46 @@ void CudaBackend::logit_stats(const Tensor& stats, const Tensor& logits, const T
                     logits.as<float>(), labels.as<int32_t>(), temperature.as<float>());
 }
 
+void CudaBackend::head_stats(const Tensor& stats, const KeptLogits& kept, const Tensor& x,
+                             const Tensor& w, const Tensor& labels, const Tensor& temperature,
+                             int64_t first) {
+  expect_rank(x, "x", 2);
+  expect_rank(w, "w", 2);
+  const int64_t rows = x.dim(0), vocab = w.dim(0);
+  const auto logits_here = [&](const Tensor& logits) {
+    matmul(logits, x, w, false, true, false);
+    logit_stats(stats, logits, labels, temperature, first);
+  };
+  if (x.dtype() == DType::kFloat32) return logits_here(kept.values_RV);
+
+  expect_tensor(w, "w", DType::kBFloat16, {vocab, x.dim(1)});
+  expect_tensor(x, "x", DType::kBFloat16, {rows, w.dim(1)});
+  expect_tensor(stats, "stats", DType::kFloat64, {rows, 4});
+  expect_tensor(labels, "labels", DType::kInt32, {rows});
+  expect_tensor(temperature, "temperature", DType::kFloat32, {rows});
+  const bool keeps = kept.values_RV.defined();
+  if (keeps) {
+    expect_tensor(kept.values_RV, "kept values", DType::kFloat16, {rows, vocab});
+    expect_tensor(kept.shift_RG, "shift", DType::kFloat32, {rows, kept_groups(vocab)});
+  }
+  const HeadShape shape{.rows = rows, .vocab = vocab, .width = x.dim(1), .first = first};
+  auto* shift = keeps ? kept.shift_RG.as<float>() : nullptr;
+  if (!multiplies_head(shape, x.data(), w.data())) {
+    const Tensor logits = allocate(DType::kFloat32, {rows, vocab}, MemoryTag::kLogits);
+    logits_here(logits);
+    if (!keeps) return;
+    return keep_logits(stream_, rows, vocab, kept.values_RV.data(), shift, logits.as<float>(),
+                       temperature.as<float>());
+  }
+  const int64_t parts = head_parts(shape);
+  const Tensor of_parts =
+      allocate(DType::kFloat64, {parts > 1 ? parts : 0, rows, 4}, MemoryTag::kWorkspace);
+  cuda::head_stats(stream_, shape, stats.as<double>(), of_parts.as<double>(),
+                   keeps ? kept.values_RV.data() : nullptr, shift, x.data(), w.data(),
+                   labels.as<int32_t>(), temperature.as<float>());
+  bound_run_ahead();
+}
+
 void CudaBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, const Tensor& lse,
                                  const Tensor& stats) {
   const int64_t rows = log_prob.numel(), parts = stats.dim(0);
@@ -218,18 +257,32 @@ void CudaBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, 
                        lse.as<float>(), stats.as<double>());
 }
 
-void CudaBackend::token_log_prob_backward(const Tensor& d_logits, const Tensor& logits,
+void CudaBackend::token_log_prob_backward(const Tensor& d_logits, const KeptLogits& kept,
                                           const Tensor& labels, const Tensor& temperature,
                                           const Tensor& entropy, const Tensor& lse,
                                           const Tensor& d_log_prob, const Tensor& d_entropy,
                                           int64_t first) {
+  const Tensor& values = kept.values_RV;
   const Tensor per_row[] = {temperature, entropy, lse, d_log_prob, d_entropy};
-  check_head(logits, labels, per_row);
-  expect_tensor(d_logits, "d_logits", d_logits.dtype(), {logits.dim(0), logits.dim(1)});
-  cuda::token_log_prob_backward(stream_, d_logits.dtype(), logits.dim(0), logits.dim(1), first,
-                                d_logits.data(), logits.as<float>(), labels.as<int32_t>(),
-                                temperature.as<float>(), entropy.as<float>(), lse.as<float>(),
-                                d_log_prob.as<float>(), d_entropy.as<float>());
+  check_head(values, labels, per_row);
+  expect_tensor(d_logits, "d_logits", d_logits.dtype(), {values.dim(0), values.dim(1)});
+  const HeadGradient head{.rows = values.dim(0),
+                          .vocab = values.dim(1),
+                          .first = first,
+                          .labels = labels.as<int32_t>(),
+                          .temperature = temperature.as<float>(),
+                          .entropy = entropy.as<float>(),
+                          .lse = lse.as<float>(),
+                          .d_log_prob = d_log_prob.as<float>(),
+                          .d_entropy = d_entropy.as<float>()};
+  if (!kept.shift_RG.defined()) {
+    return cuda::token_log_prob_backward(stream_, d_logits.dtype(), head, d_logits.data(),
+                                         values.as<float>());
+  }
+  expect_tensor(values, "kept values", DType::kFloat16, {head.rows, head.vocab});
+  expect_tensor(kept.shift_RG, "shift", DType::kFloat32, {head.rows, kept_groups(head.vocab)});
+  kept_log_prob_backward(stream_, d_logits.dtype(), head, d_logits.data(), values.data(),
+                         kept.shift_RG.as<float>());
 }
 
 void CudaBackend::sample(const Tensor& ids, const Tensor& log_prob, const Tensor& logits,

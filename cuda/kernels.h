@@ -129,13 +129,37 @@ void advance_sequences(cudaStream_t stream, int64_t sequences, int32_t* position
 // --- log_prob.cu
 void logit_stats(cudaStream_t stream, int64_t rows, int64_t vocab, int64_t first, double* stats,
                  const float* logits, const int32_t* labels, const float* temperature);
+/// KeptLogits (float16 values) of logits.
+void keep_logits(cudaStream_t stream, int64_t rows, int64_t vocab, void* values, float* shift,
+                 const float* logits, const float* temperature);
 void token_log_prob(cudaStream_t stream, int64_t rows, int64_t parts, float* log_prob,
                     float* entropy, float* lse, const double* stats);
+/// What token_log_prob_backward says of rows: gradients and what they are formed from.
+struct HeadGradient {
+  int64_t rows = 0, vocab = 0, first = 0;
+  const int32_t* labels;
+  const float *temperature, *entropy, *lse, *d_log_prob, *d_entropy;
+};
 /// `dtype` is that of d_logits.
-void token_log_prob_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
-                             int64_t first, void* d_logits, const float* logits,
-                             const int32_t* labels, const float* temperature, const float* entropy,
-                             const float* lse, const float* d_log_prob, const float* d_entropy);
+void token_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient& head,
+                             void* d_logits, const float* logits);
+/// From KeptLogits with a shift; `dtype` as above.
+void kept_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient& head,
+                            void* d_logits, const void* values, const float* shift);
+
+// --- head_stats.cu (bfloat16)
+struct HeadShape {
+  int64_t rows = 0, vocab = 0, width = 0, first = 0;
+};
+/// Whether x [rows, width] and w [vocab, width] lie as its copies need them.
+bool multiplies_head(const HeadShape& shape, const void* x, const void* w);
+/// Parts of the vocabulary whose statistics are formed apart: [parts, rows, 4] doubles of scratch
+/// where there are several.
+int64_t head_parts(const HeadShape& shape);
+/// `kept` and `shift` may be null, both.
+void head_stats(cudaStream_t stream, const HeadShape& shape, double* stats, double* of_parts,
+                void* kept, float* shift, const void* x, const void* w, const int32_t* labels,
+                const float* temperature);
 
 // --- sample.cu
 /// Bytes of scratch.

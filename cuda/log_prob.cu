@@ -1,3 +1,5 @@
+#include <cuda_fp16.h>
+
 #include "cuda/check.h"
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
@@ -133,14 +135,51 @@ __global__ void token_log_prob_kernel(int64_t rows, int64_t parts, float* log_pr
   entropy[r] = static_cast<float>(log_sum - weighted / sum);
 }
 
+constexpr int kGroup = static_cast<int>(kKeptGroup);
+constexpr float kLn2 = 0.693147181f;
+
+/// A warp for each group of columns of a row.
+__global__ void keep_logits_kernel(int64_t vocab, __half* values, float* shift, const float* logits,
+                                   const float* temperature) {
+  const int64_t r = blockIdx.y, groups = gridDim.x, first = int64_t{blockIdx.x} * kGroup;
+  const float scale = kLog2e / safe_temperature(temperature[r]);
+  const float* from = logits + r * vocab + first;
+  const int columns = static_cast<int>(min(int64_t{kGroup}, vocab - first));
+  float largest = -INFINITY;
+  for (int v = threadIdx.x; v < columns; v += 32) largest = fmaxf(largest, from[v] * scale);
+  for (int offset = 16; offset > 0; offset /= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+  }
+  for (int v = threadIdx.x; v < columns; v += 32) {
+    values[r * vocab + first + v] = __float2half(from[v] * scale - largest);
+  }
+  if (threadIdx.x == 0) shift[r * groups + blockIdx.x] = largest;
+}
+
 /// What the backward of one row needs.
 struct HeadRow {
   float tau, lse, entropy, d_log_prob, d_entropy;  // the gradients over the temperature
+  int64_t label;                                   // in this part's columns
 
-  __device__ float gradient(float logit, bool label) const {
-    const float log_p = logit / tau - lse, p = exp_of(log_p);
+  __device__ HeadRow(const HeadGradient& head, int64_t r)
+      : tau(safe_temperature(head.temperature[r])),
+        lse(head.lse[r]),
+        entropy(head.entropy[r]),
+        d_log_prob(head.d_log_prob[r] / tau),
+        d_entropy(head.d_entropy[r] / tau),
+        label(head.labels[r] - head.first) {}
+  /// By log p and p.
+  __device__ float gradient(float log_p, float p, bool is_label) const {
     const float d = p == 0.0f ? 0.0f : -p * (d_log_prob + d_entropy * (log_p + entropy));
-    return label ? d + d_log_prob : d;
+    return is_label ? d + d_log_prob : d;
+  }
+  __device__ float of_logit(float logit, bool is_label) const {
+    const float log_p = logit / tau - lse;
+    return gradient(log_p, exp_of(log_p), is_label);
+  }
+  /// By log2 p.
+  __device__ float of_kept(float log2_p, bool is_label) const {
+    return gradient(log2_p * kLn2, exp2f(log2_p), is_label);
   }
 };
 
@@ -153,33 +192,73 @@ struct alignas(4 * sizeof(T)) Four {
 /// thread. `vector`: rows of both begin at multiples of four elements.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    token_log_prob_backward_kernel(int64_t vocab, int64_t first, T* d_logits, const float* logits,
-                                   const int32_t* labels, const float* temperature,
-                                   const float* entropy, const float* lse, const float* d_log_prob,
-                                   const float* d_entropy, bool vector) {
+    token_log_prob_backward_kernel(HeadGradient head, T* d_logits, const float* logits,
+                                   bool vector) {
   const int64_t r = blockIdx.x;
-  const float* row = logits + r * vocab;
-  T* d_row = d_logits + r * vocab;
-  const float tau = safe_temperature(temperature[r]), inverse = 1.0f / tau;
-  const HeadRow head{tau, lse[r], entropy[r], d_log_prob[r] * inverse, d_entropy[r] * inverse};
-  const int64_t label = labels[r] - first;
+  const float* from = logits + r * head.vocab;
+  T* to = d_logits + r * head.vocab;
+  const HeadRow row(head, r);
   if (!vector) {
-    for (int64_t v = threadIdx.x; v < vocab; v += kThreads) {
-      d_row[v] = from_float<T>(head.gradient(row[v], v == label));
+    for (int64_t v = threadIdx.x; v < head.vocab; v += kThreads) {
+      to[v] = from_float<T>(row.of_logit(from[v], v == row.label));
     }
     return;
   }
-  const auto* quads = reinterpret_cast<const float4*>(row);
-  auto* d_quads = reinterpret_cast<Four<T>*>(d_row);
+  const auto* quads = reinterpret_cast<const float4*>(from);
+  auto* d_quads = reinterpret_cast<Four<T>*>(to);
 #pragma unroll 4
-  for (int64_t v = threadIdx.x; v < vocab / 4; v += kThreads) {
+  for (int64_t v = threadIdx.x; v < head.vocab / 4; v += kThreads) {
     const float4 q = __ldcs(quads + v);
     Four<T> d;
-    d.x[0] = from_float<T>(head.gradient(q.x, 4 * v == label));
-    d.x[1] = from_float<T>(head.gradient(q.y, 4 * v + 1 == label));
-    d.x[2] = from_float<T>(head.gradient(q.z, 4 * v + 2 == label));
-    d.x[3] = from_float<T>(head.gradient(q.w, 4 * v + 3 == label));
+    d.x[0] = from_float<T>(row.of_logit(q.x, 4 * v == row.label));
+    d.x[1] = from_float<T>(row.of_logit(q.y, 4 * v + 1 == row.label));
+    d.x[2] = from_float<T>(row.of_logit(q.z, 4 * v + 2 == row.label));
+    d.x[3] = from_float<T>(row.of_logit(q.w, 4 * v + 3 == row.label));
     d_quads[v] = d;
+  }
+}
+
+/// The same from kept values, which may be d_logits too. `vector`: rows of both begin at multiples
+/// of eight elements, so that a thread's eight, 16 bytes, are of one group.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    kept_log_prob_backward_kernel(HeadGradient head, T* d_logits, const __half* values,
+                                  const float* shift, bool vector) {
+  constexpr int kWidth = 8;
+  const int64_t r = blockIdx.x, vocab = head.vocab;
+  const __half* from = values + r * vocab;
+  const float* shifts = shift + r * ((vocab + kGroup - 1) / kGroup);
+  T* to = d_logits + r * vocab;
+  const HeadRow row(head, r);
+  const float log2_sum = row.lse * kLog2e;
+  if (!vector) {
+    for (int64_t v = threadIdx.x; v < vocab; v += kThreads) {
+      const float down = shifts[v / kGroup] - log2_sum;
+      to[v] = from_float<T>(row.of_kept(__half2float(from[v]) + down, v == row.label));
+    }
+    return;
+  }
+  struct alignas(16) Halves {
+    __half2 pairs[kWidth / 2];
+  };
+  struct alignas(sizeof(T) * kWidth) Gradients {
+    T x[kWidth];
+  };
+  const auto* packs = reinterpret_cast<const Halves*>(from);
+  auto* d_packs = reinterpret_cast<Gradients*>(to);
+#pragma unroll 2
+  for (int v = threadIdx.x; v < static_cast<int>(vocab / kWidth); v += kThreads) {
+    const Halves z = packs[v];
+    const float down = shifts[v / (kGroup / kWidth)] - log2_sum;
+    const int64_t label = row.label - int64_t{v} * kWidth;
+    Gradients d;
+#pragma unroll
+    for (int e = 0; e < kWidth; e += 2) {
+      const float2 pair = __half22float2(z.pairs[e / 2]);
+      d.x[e] = from_float<T>(row.of_kept(pair.x + down, label == e));
+      d.x[e + 1] = from_float<T>(row.of_kept(pair.y + down, label == e + 1));
+    }
+    d_packs[v] = d;
   }
 }
 
@@ -207,18 +286,41 @@ void token_log_prob(cudaStream_t stream, int64_t rows, int64_t parts, float* log
   check_launch("token_log_prob");
 }
 
-void token_log_prob_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t vocab,
-                             int64_t first, void* d_logits, const float* logits,
-                             const int32_t* labels, const float* temperature, const float* entropy,
-                             const float* lse, const float* d_log_prob, const float* d_entropy) {
-  if (rows == 0) return;
+void keep_logits(cudaStream_t stream, int64_t rows, int64_t vocab, void* values, float* shift,
+                 const float* logits, const float* temperature) {
+  constexpr int64_t kMostRows = 65535;  // of a grid
+  const auto groups = static_cast<unsigned>(kept_groups(vocab));
+  for (int64_t first = 0; first < rows; first += kMostRows) {
+    const dim3 grid(groups, static_cast<unsigned>(std::min(kMostRows, rows - first)));
+    keep_logits_kernel<<<grid, 32, 0, stream>>>(vocab, static_cast<__half*>(values) + first * vocab,
+                                                shift + first * groups, logits + first * vocab,
+                                                temperature + first);
+    check_launch("keep_logits");
+  }
+}
+
+void token_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient& head,
+                             void* d_logits, const float* logits) {
+  if (head.rows == 0) return;
   dispatch(dtype, [&]<class T>() {
-    token_log_prob_backward_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        vocab, first, static_cast<T*>(d_logits), logits, labels, temperature, entropy, lse,
-        d_log_prob, d_entropy,
-        in_fours(logits, vocab) && in_fours(static_cast<const T*>(d_logits), vocab));
+    auto* to = static_cast<T*>(d_logits);
+    token_log_prob_backward_kernel<<<static_cast<unsigned>(head.rows), kThreads, 0, stream>>>(
+        head, to, logits,
+        in_fours(logits, head.vocab) && in_fours(static_cast<const T*>(to), head.vocab));
   });
   check_launch("token_log_prob_backward");
+}
+
+void kept_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient& head,
+                            void* d_logits, const void* values, const float* shift) {
+  if (head.rows == 0) return;
+  dispatch(dtype, [&]<class T>() {
+    kept_log_prob_backward_kernel<<<static_cast<unsigned>(head.rows), kThreads, 0, stream>>>(
+        head, static_cast<T*>(d_logits), static_cast<const __half*>(values), shift,
+        in_sixteens(head.vocab * int64_t{sizeof(__half)}, {d_logits, values}) &&
+            head.vocab < int64_t{1} << 31);
+  });
+  check_launch("kept_log_prob_backward");
 }
 
 }  // namespace verlcpp::cuda

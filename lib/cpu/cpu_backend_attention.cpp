@@ -164,6 +164,24 @@ void CpuBackend::logit_stats(const Tensor& stats, const Tensor& logits, const Te
   });
 }
 
+void CpuBackend::head_stats(const Tensor& stats, const KeptLogits& kept, const Tensor& x,
+                            const Tensor& w, const Tensor& labels, const Tensor& temperature,
+                            int64_t first) {
+  const bool shifted = kept.shift_RG.defined();
+  const Tensor logits = kept.values_RV.defined() && !shifted
+                            ? kept.values_RV
+                            : allocate(x.dtype(), {x.dim(0), w.dim(0)}, MemoryTag::kLogits);
+  matmul(logits, x, w, false, true, false);
+  logit_stats(stats, logits, labels, temperature, first);
+  if (!shifted) return;
+  expect_like(kept.values_RV, "kept values", logits);
+  expect_tensor(kept.shift_RG, "shift", x.dtype(), {logits.dim(0), kept_groups(logits.dim(1))});
+  dispatch(x.dtype(), [&]<class T>() {
+    cpu::keep_logits(logits.dim(0), logits.dim(1), kept.values_RV.as<T>(), kept.shift_RG.as<T>(),
+                     logits.as<T>(), temperature.as<T>());
+  });
+}
+
 void CpuBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, const Tensor& lse,
                                 const Tensor& stats) {
   const int64_t rows = log_prob.numel(), parts = stats.dim(0);
@@ -176,11 +194,19 @@ void CpuBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy, c
   });
 }
 
-void CpuBackend::token_log_prob_backward(const Tensor& d_logits, const Tensor& logits,
+void CpuBackend::token_log_prob_backward(const Tensor& d_logits, const KeptLogits& kept,
                                          const Tensor& labels, const Tensor& temperature,
                                          const Tensor& entropy, const Tensor& lse,
                                          const Tensor& d_log_prob, const Tensor& d_entropy,
                                          int64_t first) {
+  Tensor logits = kept.values_RV;
+  if (kept.shift_RG.defined()) {
+    logits = allocate(kept.values_RV.dtype(), kept.values_RV.shape(), MemoryTag::kLogits);
+    dispatch(logits.dtype(), [&]<class T>() {
+      cpu::kept_to_logits(logits.dim(0), logits.dim(1), logits.as<T>(), kept.values_RV.as<T>(),
+                          kept.shift_RG.as<T>(), temperature.as<T>());
+    });
+  }
   check_head(logits, labels, std::array{temperature, entropy, lse, d_log_prob, d_entropy});
   expect_like(d_logits, "d_logits", logits);
   dispatch(logits.dtype(), [&]<class T>() {

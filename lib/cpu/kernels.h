@@ -122,6 +122,13 @@ void advance_sequences(int64_t sequences, int32_t* positions, int32_t* counters)
 template <class T>
 void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, const T* logits,
                  const int32_t* labels, const T* temperature);
+/// Between logits and KeptLogits with a shift, whose values are T here.
+template <class T>
+void keep_logits(int64_t rows, int64_t vocab, T* values, T* shift, const T* logits,
+                 const T* temperature);
+template <class T>
+void kept_to_logits(int64_t rows, int64_t vocab, T* logits, const T* values, const T* shift,
+                    const T* temperature);
 template <class T>
 void token_log_prob(int64_t rows, int64_t parts, T* log_prob, T* entropy, T* lse,
                     const double* stats);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "cpu/kernels.h"
 
@@ -55,6 +56,33 @@ void logit_stats(int64_t rows, int64_t vocab, int64_t first, double* stats, cons
 }
 
 template <class T>
+void keep_logits(int64_t rows, int64_t vocab, T* values, T* shift, const T* logits,
+                 const T* temperature) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T scale = T{1} / (safe_temperature(temperature[r]) * std::numbers::ln2_v<T>);
+    for (int64_t first = 0; first < vocab; first += kKeptGroup, ++shift) {
+      const int64_t end = std::min(first + kKeptGroup, vocab);
+      *shift = *std::max_element(logits + first, logits + end) * scale;
+      for (int64_t v = first; v < end; ++v) values[v] = logits[v] * scale - *shift;
+    }
+    logits += vocab;
+    values += vocab;
+  }
+}
+
+template <class T>
+void kept_to_logits(int64_t rows, int64_t vocab, T* logits, const T* values, const T* shift,
+                    const T* temperature) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T scale = safe_temperature(temperature[r]) * std::numbers::ln2_v<T>;
+    for (int64_t v = 0; v < vocab; ++v) logits[v] = (values[v] + shift[v / kKeptGroup]) * scale;
+    logits += vocab;
+    values += vocab;
+    shift += kept_groups(vocab);
+  }
+}
+
+template <class T>
 void token_log_prob(int64_t rows, int64_t parts, T* log_prob, T* entropy, T* lse,
                     const double* stats) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -91,6 +119,11 @@ template void logit_stats(int64_t, int64_t, int64_t, double*, const float*, cons
                           const float*);
 template void logit_stats(int64_t, int64_t, int64_t, double*, const double*, const int32_t*,
                           const double*);
+template void keep_logits(int64_t, int64_t, float*, float*, const float*, const float*);
+template void keep_logits(int64_t, int64_t, double*, double*, const double*, const double*);
+template void kept_to_logits(int64_t, int64_t, float*, const float*, const float*, const float*);
+template void kept_to_logits(int64_t, int64_t, double*, const double*, const double*,
+                             const double*);
 template void token_log_prob(int64_t, int64_t, float*, float*, float*, const double*);
 template void token_log_prob(int64_t, int64_t, double*, double*, double*, const double*);
 template void token_log_prob_backward(int64_t, int64_t, int64_t, float*, const float*,

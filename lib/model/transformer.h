@@ -57,7 +57,8 @@ struct Saved {
   std::vector<Recompute> policy;  // one a layer; empty keeps everything
   std::vector<LayerSaved> layers;
   Tensor final_input_RD, final_rstd_R, head_input_RD;
-  Tensor logits_RV, lse_R, entropy_R;  // not with a fused head
+  KeptLogits kept_RV;  // not with a fused head, as the next two
+  Tensor lse_R, entropy_R;
 };
 
 /// How a transformer computes, besides what its model and dtype say.
@@ -74,12 +75,10 @@ struct TransformerOptions {
 
 /// How the head cuts its rows.
 struct HeadChunks {
-  /// Rows of logits [rows, vocab] that pass by at a time where no gradient is wanted, or where all
-  /// logits are kept.
+  /// Rows of logits in memory at a time where no gradient is wanted.
   int64_t rows = 1;
-  /// In train() with a fused head: rows of logits at a time, two such chunks under way; and rows
-  /// whose gradients, in the compute dtype, take part in one matrix product each, whole chunks.
-  int64_t fused_rows = 1, fused_group = 1;
+  /// In train() with a fused head, which has two such chunks under way.
+  int64_t fused_rows = 1;
 };
 /// What `bytes` hold: at least one row each, and multiples of 128 (tiles of a matrix product) where
 /// there are that many.
@@ -226,12 +225,16 @@ class Transformer {
                              const ParameterBuffer& grad) const;
   /// One chunk of a fused head between its forward and its backward.
   struct HeadChunk {
-    int64_t first = 0, rows = 0;
-    Tensor logits_CV, lse_C, entropy_C;
-    TokenGradients d_loss;
+    int64_t first = 0;
+    KeptLogits kept;
+    Tensor lse_C = {}, entropy_C = {};
+    TokenGradients d_loss = {};
   };
   HeadChunk start_chunk(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
-                        const TokenLoss& loss, int64_t first, const Tensor& logits_CV) const;
+                        const TokenLoss& loss, int64_t first, const KeptLogits& kept) const;
+  /// Its gradients: of its part of the head's input, and of the logits, in place.
+  void finish_chunk(const ParameterBuffer& weights, const DeviceBatch& batch, HeadChunk& chunk,
+                    const Tensor& d_input_RD) const;
   /// Forward and backward of the head in one visit; the gradient of its input.
   Tensor train_head(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
                     const TokenLoss& loss, const ParameterBuffer& grad) const;

@@ -103,7 +103,7 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
   expects(static_cast<int64_t>(saved.layers.size()) == config_.layers && !fused_head_,
           "backward needs the activations and logits of a forward of its own");
   const Tensor d_input_RD = logits_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
-  saved.logits_RV = {};
+  saved.kept_RV = {};
   layers_backward(weights, batch, attention, saved,
                   head_input_backward(weights, batch, saved, d_input_RD, grad), grad);
 }

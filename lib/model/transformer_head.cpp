@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "model/transformer.h"
@@ -9,14 +10,12 @@
 namespace verlcpp::model {
 
 HeadChunks head_chunks(int64_t vocab, DType dtype, int64_t bytes) {
-  constexpr int64_t kTile = 128, kChunksOfGroup = 8;
-  const int64_t wide = size_of(statistics_dtype(dtype)), narrow = size_of(dtype);
+  constexpr int64_t kTile = 128;
   const auto rows = [&](int64_t bytes_of_entry) {
     const int64_t fit = bytes / (std::max<int64_t>(1, vocab) * bytes_of_entry);
     return fit < kTile ? std::max<int64_t>(1, fit) : fit / kTile * kTile;
   };
-  const int64_t fused = rows(2 * wide + kChunksOfGroup * narrow);
-  return {.rows = rows(wide), .fused_rows = fused, .fused_group = kChunksOfGroup * fused};
+  return {.rows = rows(size_of(statistics_dtype(dtype))), .fused_rows = rows(2 * size_of(dtype))};
 }
 
 void Transformer::normalise_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
@@ -34,19 +33,21 @@ TokenOutputs Transformer::run_head(const ParameterBuffer& weights, const Tensor&
                                    const DeviceBatch& batch, Saved& s, bool keep) const {
   const MemoryTag tag = keep ? MemoryTag::kSaved : MemoryTag::kWorkspace;
   normalise_head(weights, hidden_TD, batch.head_rows_R, s, tag);
+  // Logits pass by in registers where the dtype is narrow, else in memory, a chunk at a time.
+  const bool in_memory = keep || statistics_dtype(dtype_) == dtype_;
   const int64_t rows = batch.head_rows_R.numel();
-  const int64_t chunk = keep ? rows : std::min(rows, head_chunks_.rows);
-  const Tensor logits_CV = empty_stats({chunk, shard_.vocab}, MemoryTag::kLogits);
+  const int64_t chunk = keep || !in_memory ? rows : std::min(rows, head_chunks_.rows);
+  const KeptLogits kept =
+      in_memory ? allocate_kept(backend_, dtype_, chunk, shard_.vocab) : KeptLogits{};
   const Tensor stats_R4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
   for (int64_t first = 0; first < rows; first += chunk) {
     const int64_t count = std::min(chunk, rows - first);
-    const Tensor logits = logits_CV.rows(0, count);
-    backend_.matmul(logits, s.head_input_RD.rows(first, count), weights.at(head_name()), false,
-                    true, false);
-    backend_.logit_stats(stats_R4.rows(first, count), logits, batch.labels_R.rows(first, count),
-                         batch.temperature_R.rows(first, count), shard_.first_token);
+    backend_.head_stats(stats_R4.rows(first, count), kept.rows(0, count),
+                        s.head_input_RD.rows(first, count), weights.at(head_name()),
+                        batch.labels_R.rows(first, count), batch.temperature_R.rows(first, count),
+                        shard_.first_token);
   }
-  if (keep) s.logits_RV = logits_CV;
+  if (keep) s.kept_RV = kept;
   s.lse_R = empty_stats({rows}, tag);
   s.entropy_R = empty_stats({rows}, tag);
   const Tensor log_prob_R = empty_stats({rows}, tag);
@@ -87,45 +88,31 @@ Tensor Transformer::logits(const ParameterBuffer& weights, const DeviceBatch& ba
   return whole_vocabulary(head_logits(weights, hidden_TD, batch.head_rows_R));
 }
 
-/// From the log-probs and entropies to the head's input, chunk by chunk of rows, so that there is
-/// never a second tensor of the size of all logits.
+/// From the log-probs and entropies to the head's input. The gradient of the logits takes the place
+/// of what is kept of them, so that there is never a second tensor of that size.
 Tensor Transformer::logits_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                                     const Saved& s, const Tensor& d_log_prob_R,
                                     const Tensor& d_entropy_R, const ParameterBuffer& grad) const {
-  const Tensor weight_VD = weights.at(head_name()), d_weight_VD = grad.at(head_name());
-  const int64_t rows = batch.head_rows_R.numel(), chunk = std::min(rows, head_chunks_.rows);
-  const bool in_place = statistics_dtype(dtype_) == dtype_;
-  const Tensor d_logits_CV = in_place ? Tensor() : empty({chunk, shard_.vocab}, MemoryTag::kLogits);
+  const Tensor d_logits_RV = s.kept_RV.values_RV.memory_for(dtype_);
   const Tensor d_input_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
-  for (int64_t first = 0; first < rows; first += chunk) {
-    const int64_t count = std::min(chunk, rows - first);
-    const auto part = [&](const Tensor& x) { return x.rows(first, count); };
-    const Tensor logits = part(s.logits_RV);
-    const Tensor d_logits = in_place ? logits : d_logits_CV.rows(0, count);
-    backend_.token_log_prob_backward(d_logits, logits, part(batch.labels_R),
-                                     part(batch.temperature_R), part(s.entropy_R), part(s.lse_R),
-                                     part(d_log_prob_R), part(d_entropy_R), shard_.first_token);
-    backend_.matmul(part(d_input_RD), d_logits, weight_VD, false, false, false);
-    backend_.matmul(d_weight_VD, d_logits, part(s.head_input_RD), true, false, true);
-  }
+  backend_.token_log_prob_backward(d_logits_RV, s.kept_RV, batch.labels_R, batch.temperature_R,
+                                   s.entropy_R, s.lse_R, d_log_prob_R, d_entropy_R,
+                                   shard_.first_token);
+  backend_.matmul(d_input_RD, d_logits_RV, weights.at(head_name()), false, false, false);
+  backend_.matmul(grad.at(head_name()), d_logits_RV, s.head_input_RD, true, false, true);
   return d_input_RD;
 }
 
 Transformer::HeadChunk Transformer::start_chunk(const ParameterBuffer& weights,
                                                 const DeviceBatch& batch, const Saved& s,
                                                 const TokenLoss& loss, int64_t first,
-                                                const Tensor& logits_CV) const {
-  const int64_t rows = std::min(logits_CV.dim(0), batch.head_rows_R.numel() - first);
+                                                const KeptLogits& kept) const {
+  const int64_t rows = kept.values_RV.dim(0);
   const auto part = [&](const Tensor& x) { return x.rows(first, rows); };
-  HeadChunk chunk;
-  chunk.first = first;
-  chunk.rows = rows;
-  chunk.logits_CV = logits_CV.rows(0, rows);
-  backend_.matmul(chunk.logits_CV, part(s.head_input_RD), weights.at(head_name()), false, true,
-                  false);
+  HeadChunk chunk{.first = first, .kept = kept};
   const Tensor stats_C4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
-  backend_.logit_stats(stats_C4, chunk.logits_CV, part(batch.labels_R), part(batch.temperature_R),
-                       shard_.first_token);
+  backend_.head_stats(stats_C4, kept, part(s.head_input_RD), weights.at(head_name()),
+                      part(batch.labels_R), part(batch.temperature_R), shard_.first_token);
   chunk.lse_C = empty_stats({rows}, MemoryTag::kWorkspace);
   chunk.entropy_C = empty_stats({rows}, MemoryTag::kWorkspace);
   const Tensor log_prob_C = empty_stats({rows}, MemoryTag::kWorkspace);
@@ -134,41 +121,37 @@ Transformer::HeadChunk Transformer::start_chunk(const ParameterBuffer& weights,
   return chunk;
 }
 
-// While the loss of a chunk is computed on the host, the GPU makes the logits of the next.
+void Transformer::finish_chunk(const ParameterBuffer& weights, const DeviceBatch& batch,
+                               HeadChunk& chunk, const Tensor& d_input_RD) const {
+  const Tensor d_logits_CV = chunk.kept.values_RV.memory_for(dtype_);
+  const auto part = [&](const Tensor& x) { return x.rows(chunk.first, d_logits_CV.dim(0)); };
+  chunk.d_loss.ready.wait();
+  backend_.token_log_prob_backward(
+      d_logits_CV, chunk.kept, part(batch.labels_R), part(batch.temperature_R), chunk.entropy_C,
+      chunk.lse_C, chunk.d_loss.log_prob_C, chunk.d_loss.entropy_C, shard_.first_token);
+  backend_.matmul(part(d_input_RD), d_logits_CV, weights.at(head_name()), false, false, false);
+}
+
+// Two chunks at a time, so that the GPU multiplies for one while the other's loss is computed on
+// the host. Both share the product with the head's input, which has to visit a weight's gradient.
 Tensor Transformer::train_head(const ParameterBuffer& weights, const DeviceBatch& batch,
                                const Saved& s, const TokenLoss& loss,
                                const ParameterBuffer& grad) const {
-  const Tensor weight_VD = weights.at(head_name()), d_weight_VD = grad.at(head_name());
   const int64_t rows = batch.head_rows_R.numel();
+  const int64_t size = head_chunks_.fused_rows, pair = std::min(rows, 2 * size);
   const Tensor d_input_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
-  if (rows == 0) return d_input_RD;
-  const int64_t size = std::min(rows, head_chunks_.fused_rows);
-  const int64_t group = std::min(rows, head_chunks_.fused_group);
-  const Tensor logits_CV[] = {
-      empty_stats({size, shard_.vocab}, MemoryTag::kLogits),
-      empty_stats({std::min(size, rows - size), shard_.vocab}, MemoryTag::kLogits)};
-  const Tensor d_logits_GV = empty({group, shard_.vocab}, MemoryTag::kLogits);
-
-  HeadChunk chunk = start_chunk(weights, batch, s, loss, 0, logits_CV[0]);
-  int64_t group_first = 0;
-  for (int64_t number = 1; chunk.rows > 0; ++number) {
-    const int64_t end = chunk.first + chunk.rows;
-    HeadChunk next;
-    if (end < rows) next = start_chunk(weights, batch, s, loss, end, logits_CV[number % 2]);
-    const auto part = [&](const Tensor& x) { return x.rows(chunk.first, chunk.rows); };
-    chunk.d_loss.ready.wait();
-    backend_.token_log_prob_backward(
-        d_logits_GV.rows(chunk.first - group_first, chunk.rows), chunk.logits_CV,
-        part(batch.labels_R), part(batch.temperature_R), chunk.entropy_C, chunk.lse_C,
-        chunk.d_loss.log_prob_C, chunk.d_loss.entropy_C, shard_.first_token);
-    chunk = std::move(next);
-    if (end - group_first < group && end < rows) continue;
-    const int64_t count = end - group_first;
-    const Tensor d_logits = d_logits_GV.rows(0, count);
-    const Tensor input = s.head_input_RD.rows(group_first, count);
-    backend_.matmul(d_input_RD.rows(group_first, count), d_logits, weight_VD, false, false, false);
-    backend_.matmul(d_weight_VD, d_logits, input, true, false, true);
-    group_first = end;
+  const KeptLogits kept = allocate_kept(backend_, dtype_, pair, shard_.vocab);
+  for (int64_t first = 0; first < rows; first += pair) {
+    const int64_t count = std::min(pair, rows - first), early = std::min(size, count);
+    HeadChunk one = start_chunk(weights, batch, s, loss, first, kept.rows(0, early));
+    std::optional<HeadChunk> other;
+    if (early < count) {
+      other = start_chunk(weights, batch, s, loss, first + early, kept.rows(early, count - early));
+    }
+    finish_chunk(weights, batch, one, d_input_RD);
+    if (other) finish_chunk(weights, batch, *other, d_input_RD);
+    backend_.matmul(grad.at(head_name()), kept.values_RV.memory_for(dtype_).rows(0, count),
+                    s.head_input_RD.rows(first, count), true, false, true);
   }
   return d_input_RD;
 }

@@ -55,6 +55,21 @@ HostWork compute_on_host(Backend& backend, const std::vector<Tensor>& inputs,
   return backend.run_on_host(inputs, outputs, std::move(on_bytes));
 }
 
+KeptLogits KeptLogits::rows(int64_t first, int64_t count) const {
+  KeptLogits part;
+  if (values_RV.defined()) part.values_RV = values_RV.rows(first, count);
+  if (shift_RG.defined()) part.shift_RG = shift_RG.rows(first, count);
+  return part;
+}
+
+KeptLogits allocate_kept(Backend& backend, DType dtype, int64_t rows, int64_t vocab) {
+  const auto logits = [&](DType of, int64_t columns) {
+    return backend.allocate(of, {rows, columns}, MemoryTag::kLogits);
+  };
+  if (size_of(dtype) >= size_of(DType::kFloat32)) return {logits(dtype, vocab), {}};
+  return {logits(DType::kFloat16, vocab), logits(DType::kFloat32, kept_groups(vocab))};
+}
+
 AttentionSpans upload_spans(Backend& backend, std::span<const int32_t> q_offset,
                             std::span<const int32_t> q_length, std::span<const int32_t> kv_offset,
                             std::span<const int32_t> kv_length) {

@@ -79,6 +79,16 @@ struct KvPages {
   int64_t block = 0;   // positions in a block
 };
 
+/// What is left of logits for their gradient: the logits themselves, of the dtype of statistics;
+/// or, with `shift_RG`, half of those bytes. Then values_RV (float16) are z / ln 2 - shift, where
+/// the shift is the largest of a row's group of kKeptGroup columns: what is likely is held exactly.
+struct KeptLogits {
+  Tensor values_RV, shift_RG;
+  KeptLogits rows(int64_t first, int64_t count) const;
+};
+inline constexpr int64_t kKeptGroup = 256;
+inline int64_t kept_groups(int64_t vocab) { return (vocab + kKeptGroup - 1) / kKeptGroup; }
+
 /// The op list of one device and its compute stream. Every op is enqueued; of all calls
 /// `read` and `synchronize` make the host wait, `write` and `matmul` when much is on its way.
 /// Shapes are checked at the border (expects). Unless an op says "accumulates" (+=), outputs are
@@ -217,13 +227,18 @@ class Backend {
   /// where the label is in another part.
   virtual void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,
                            const Tensor& temperature_R, int64_t first) = 0;
+  /// The same of the logits x_RD w_VD^T, of which `kept` is what remains. In a narrow dtype it may
+  /// be empty, or else has a shift; in that of statistics the logits need its memory.
+  virtual void head_stats(const Tensor& stats_R4, const KeptLogits& kept, const Tensor& x_RD,
+                          const Tensor& w_VD, const Tensor& labels_R, const Tensor& temperature_R,
+                          int64_t first) = 0;
   /// From the statistics of all P parts of the vocabulary: lse_R = logsumexp(z), log_prob_R =
   /// z[label] - lse, entropy_R = lse - sum softmax(z) z.
   virtual void token_log_prob(const Tensor& log_prob_R, const Tensor& entropy_R,
                               const Tensor& lse_R, const Tensor& stats_PR4) = 0;
   /// d_logits_RV = [d_lp (1[v=label] - p) - d_ent p (log p + entropy)] / temperature, in the
-  /// compute dtype; may alias logits_RV when that is its dtype.
-  virtual void token_log_prob_backward(const Tensor& d_logits_RV, const Tensor& logits_RV,
+  /// compute dtype; may lie in the place of the kept values where its elements have their size.
+  virtual void token_log_prob_backward(const Tensor& d_logits_RV, const KeptLogits& kept,
                                        const Tensor& labels_R, const Tensor& temperature_R,
                                        const Tensor& entropy_R, const Tensor& lse_R,
                                        const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
@@ -251,6 +266,9 @@ class Backend {
                      const Tensor& exp_avg, const Tensor& exp_avg_sq,
                      const AdamWOptions& options) = 0;
 };
+
+/// Memory for what head_stats keeps of logits [rows, vocab] of a model in `dtype`.
+KeptLogits allocate_kept(Backend& backend, DType dtype, int64_t rows, int64_t vocab);
 
 /// Host vector <-> device tensor helpers.
 template <class T>

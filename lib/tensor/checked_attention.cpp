@@ -103,6 +103,22 @@ void CheckedBackend::logit_stats(const Tensor& stats, const Tensor& logits, cons
         });
 }
 
+void CheckedBackend::head_stats(const Tensor& stats, const KeptLogits& kept, const Tensor& x,
+                                const Tensor& w, const Tensor& labels, const Tensor& temperature,
+                                int64_t first) {
+  const double terms = kTerms * largest(x) * largest(w);
+  const double scaled = std::max(1.0, terms / smallest_positive(temperature));
+  check("head_stats",
+        {reads(x), reads(w), reads(labels), reads(temperature),
+         writes("stats", stats).in_columns(4).at_least(scaled),
+         writes("kept values", kept.values_RV).at_least(scaled),
+         writes("shift", kept.shift_RG).at_least(scaled)},
+        [&](Backend& b, const Twin& twin) {
+          b.head_stats(twin(stats), {twin(kept.values_RV), twin(kept.shift_RG)}, twin(x), twin(w),
+                       twin(labels), twin(temperature), first);
+        });
+}
+
 void CheckedBackend::token_log_prob(const Tensor& log_prob, const Tensor& entropy,
                                     const Tensor& lse, const Tensor& stats) {
   check("token_log_prob",
@@ -113,19 +129,20 @@ void CheckedBackend::token_log_prob(const Tensor& log_prob, const Tensor& entrop
         });
 }
 
-void CheckedBackend::token_log_prob_backward(const Tensor& d_logits, const Tensor& logits,
+void CheckedBackend::token_log_prob_backward(const Tensor& d_logits, const KeptLogits& kept,
                                              const Tensor& labels, const Tensor& temperature,
                                              const Tensor& entropy, const Tensor& lse,
                                              const Tensor& d_log_prob, const Tensor& d_entropy,
                                              int64_t first) {
   const double terms = (largest(d_log_prob) + largest(d_entropy)) / smallest_positive(temperature);
   check("token_log_prob_backward",
-        {reads(logits), reads(labels), reads(temperature), reads(entropy), reads(lse),
-         reads(d_log_prob), reads(d_entropy), writes("d_logits", d_logits).at_least(terms)},
+        {reads(kept.values_RV), reads(kept.shift_RG), reads(labels), reads(temperature),
+         reads(entropy), reads(lse), reads(d_log_prob), reads(d_entropy),
+         writes("d_logits", d_logits).at_least(terms)},
         [&](Backend& b, const Twin& twin) {
-          b.token_log_prob_backward(twin(d_logits), twin(logits), twin(labels), twin(temperature),
-                                    twin(entropy), twin(lse), twin(d_log_prob), twin(d_entropy),
-                                    first);
+          b.token_log_prob_backward(twin(d_logits), {twin(kept.values_RV), twin(kept.shift_RG)},
+                                    twin(labels), twin(temperature), twin(entropy), twin(lse),
+                                    twin(d_log_prob), twin(d_entropy), first);
         });
 }
 

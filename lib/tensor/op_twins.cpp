@@ -71,8 +71,11 @@ OpTwins::OpTwins(Backend& subject, Backend& reference, DType float_dtype,
       continue;
     }
     Region& last = regions_.back();
-    expects(last.dtype == next.dtype, "tensors of two dtypes share memory in one op");
+    expects(size_of(last.dtype) == size_of(next.dtype) &&
+                twin_dtype(last.dtype) == twin_dtype(next.dtype),
+            "tensors of two dtypes share memory in one op");
     last.end = std::max(last.end, next.end);
+    if (next.read && !last.read) last.dtype = next.dtype;  // what is read says what is there
     last.read = last.read || next.read;
   }
   for (Region& region : regions_) region.twin = twin_of(region);
@@ -85,7 +88,8 @@ Tensor OpTwins::of(const Tensor& x) const {
   }
   for (const Region& region : regions_) {
     if (x.data() < region.begin || x.data() + x.bytes() > region.end) continue;
-    expects(x.dtype() == region.dtype, "a tensor of another dtype than its memory has in this op");
+    expects(twin_dtype(x.dtype()) == region.twin.dtype(),
+            "a tensor of another dtype than its memory has in this op");
     return region.twin.slice((x.data() - region.begin) / size_of(x.dtype()), x.shape());
   }
   expects(false, "an op uses a tensor that CheckedBackend does not list for it");

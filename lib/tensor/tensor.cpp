@@ -89,6 +89,12 @@ Tensor Tensor::view(Shape shape) const {
   return {dtype_, std::move(shape), buffer_, data_};
 }
 
+Tensor Tensor::memory_for(DType dtype) const {
+  expects(size_of(dtype) == size_of(dtype_),
+          "elements of another size do not fit a tensor's memory");
+  return {dtype, shape_, buffer_, data_};
+}
+
 void Tensor::check_dtype(DType wanted) const {
   if (dtype_ == wanted) return;
   expects(false, std::string("tensor is ") + std::string(name_of(dtype_)) + ", used as " +

@@ -45,6 +45,8 @@ class Tensor {
   Tensor slice(int64_t first, Shape shape) const;
   /// The same data under another shape of the same numel.
   Tensor view(Shape shape) const;
+  /// The same memory, for elements of another dtype of the same size.
+  Tensor memory_for(DType dtype) const;
 
  private:
   void check_dtype(DType wanted) const;

@@ -26,17 +26,15 @@ int64_t batch_bytes(const MemoryShapes& s, const MicroBatchRows& rows) {
 /// Logits of so many rows, of this rank's part of the vocabulary.
 int64_t logits_bytes(const MemoryShapes& s, int64_t rows) { return rows * s.vocab * s.wide; }
 
-int64_t chunk_rows(const MemoryShapes& s, int64_t rows) { return std::min(rows, s.head.rows); }
-
-/// A fused head's two chunks of logits, and the gradients of a group of chunks.
-int64_t fused_logits_bytes(const MemoryShapes& s, int64_t rows) {
-  return logits_bytes(s, std::min(rows, 2 * s.head.fused_rows)) +
-         std::min(rows, s.head.fused_group) * s.vocab * s.element;
+/// What is kept of them for their gradient, which then takes its place.
+int64_t kept_bytes(const MemoryShapes& s, int64_t rows) {
+  if (s.element == s.wide) return logits_bytes(s, rows);
+  return rows * (s.vocab * s.element + kept_groups(s.vocab) * s.wide);
 }
 
-/// A chunk's gradient where the dtype is narrow; else it takes the place of the logits.
-int64_t d_logits_bytes(const MemoryShapes& s, int64_t rows) {
-  return s.element < s.wide ? chunk_rows(s, rows) * s.vocab * s.element : 0;
+/// Those in memory at a time where no gradient is wanted.
+int64_t passing_logits_bytes(const MemoryShapes& s, int64_t rows) {
+  return s.element == s.wide ? logits_bytes(s, std::min(rows, s.head.rows)) : 0;
 }
 
 // --- model::LayerSaved, by what a recompute policy keeps or drops
@@ -263,13 +261,13 @@ std::vector<MemoryMoment> update_moments(const MemoryShapes& s, const MicroBatch
   const int64_t loss = s.fused_head ? 0 : 2 * batch.head * s.wide;
   MemoryMoment back = moment("head's backward", 0);
   if (s.fused_head) {
-    head.bytes.add(Tag::kLogits, fused_logits_bytes(s, batch.head));
+    head.bytes.add(Tag::kLogits, kept_bytes(s, std::min(batch.head, 2 * s.head.fused_rows)));
     add_logit_stats(s, std::min(batch.head, s.head.fused_rows), head.bytes);
     head.bytes.add(Tag::kWorkspace, batch.head * s.hidden * s.element);  // of its input
   } else {
-    head.bytes.add(Tag::kLogits, logits_bytes(s, batch.head));
+    head.bytes.add(Tag::kLogits, kept_bytes(s, batch.head));
     add_logit_stats(s, batch.head, head.bytes);
-    back.bytes.add(Tag::kLogits, logits_bytes(s, batch.head) + d_logits_bytes(s, batch.head));
+    back.bytes.add(Tag::kLogits, kept_bytes(s, batch.head));
   }
   head.bytes.add(Tag::kComm, gathered);
   back.bytes.add(Tag::kWorkspace,  // of the head rows, of all rows
@@ -306,7 +304,7 @@ std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& s, const MicroBat
   MemoryMoment head{"log-probs, the head", {}};
   head.bytes.add(Tag::kWorkspace,
                  batch_bytes(s, batch) + all_rows - gathered + head_bytes(s, batch.head));
-  head.bytes.add(Tag::kLogits, logits_bytes(s, chunk_rows(s, batch.head)));
+  head.bytes.add(Tag::kLogits, passing_logits_bytes(s, batch.head));
   head.bytes.add(Tag::kComm, gathered);
   add_logit_stats(s, batch.head, head.bytes);
   return {layer, head};

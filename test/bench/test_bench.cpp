@@ -62,7 +62,7 @@ void check_rows(const Json& result, const std::vector<std::string>& names) {
 
 TEST_CASE("every benchmark runs and says what it measured") {
   check_rows(run_bench("op", {"--lengths", "5,2,9", "--sample-milliseconds", "0.1"}),
-             {"matmul qkv [16, 64, 32]", "matmul head d_w", "swiglu_backward", "logit_stats",
+             {"matmul qkv [16, 64, 32]", "matmul head d_w", "swiglu_backward", "head_stats, kept",
               "token_log_prob_backward", "adamw"});
   check_rows(run_bench("attention", {"--lengths", "5,2,9", "--heads", "4/1/6"}),
              {"attention 4/1/6 forward", "attention 4/1/6 backward"});

@@ -143,7 +143,7 @@ OpCase log_prob_case(std::vector<int64_t> parts, std::vector<int32_t> labels,
       const Tensor logits = run.copy_of(result.saved[part]);
       const bool alias = in_place && logits.dtype() == run.dtype;
       d_logits.push_back(alias ? logits : run.poisoned(logits.shape()));
-      run.backend.token_log_prob_backward(d_logits.back(), logits, run.ints(labels),
+      run.backend.token_log_prob_backward(d_logits.back(), {logits, {}}, run.ints(labels),
                                           run.wide().from(temperature, {rows}), result.outputs[1],
                                           result.saved.back(), d[0], d[1], first);
       first += parts[part];
@@ -187,6 +187,7 @@ std::vector<OpCase> op_cases() {
   cases.push_back(log_prob_case({1}, {0}, {1.0}));
   cases.push_back(log_prob_case({11}, {}, {}));
   for (OpCase& c : layer_cases()) cases.push_back(std::move(c));
+  for (OpCase& c : head_cases()) cases.push_back(std::move(c));
   for (OpCase& c : attention_cases()) cases.push_back(std::move(c));
   return cases;
 }

@@ -68,6 +68,9 @@ std::vector<OpCase> layer_cases();
 /// Like those, with wider rows, or more of them than a GPU takes at a time: too large for central
 /// differences, and not in op_cases().
 std::vector<OpCase> large_layer_cases();
+/// The rows of op_cases() that concern the head's statistics; and larger ones, not in op_cases().
+std::vector<OpCase> head_cases();
+std::vector<OpCase> large_head_cases();
 /// Those that concern attention.
 std::vector<OpCase> attention_cases();
 

@@ -176,7 +176,7 @@ TEST_CASE("token_log_prob: probabilities 1/4 and 3/4") {
 
     const Tensor apart = run.poisoned({5, 2});
     for (const Tensor& d_logits : {apart, logits}) {
-      backend.token_log_prob_backward(d_logits, logits, labels, temperature, ent, lse,
+      backend.token_log_prob_backward(d_logits, {logits, {}}, labels, temperature, ent, lse,
                                       run.from({2, 2, 0, 0, 1}, {5}),
                                       run.from({0, 0, 1, 0, 1}, {5}), 0);
       check_values(backend, d_logits.rows(0, 2), {-0.5, 0.5, 3, -3});

@@ -78,7 +78,7 @@ namespace {
 /// kernels write (bulk copies of Hopper), so scripts/gpu_check.sh leaves them out of that.
 bool may_use_libraries(const OpCase& c) {
   const auto attention = attention_cases();
-  return c.name.starts_with("matmul") ||
+  return c.name.starts_with("matmul") || c.name.starts_with("head_stats") ||
          std::any_of(attention.begin(), attention.end(),
                      [&](const OpCase& other) { return other.name == c.name; });
 }
@@ -126,6 +126,15 @@ TEST_CASE("passes of a layer over more rows than are in flight, and again to the
   check_cases(large_layer_cases());
   const auto gpu = cuda::make_backend(0);
   for (const OpCase& c : large_layer_cases()) {
+    INFO(c.name);
+    CHECK(results({*gpu, DType::kBFloat16}, c) == results({*gpu, DType::kBFloat16}, c));
+  }
+}
+
+TEST_CASE("the head's statistics of many tiles and parts equal the CPU's, every time") {
+  check_cases(large_head_cases());
+  const auto gpu = cuda::make_backend(0, {.deterministic = true});
+  for (const OpCase& c : large_head_cases()) {
     INFO(c.name);
     CHECK(results({*gpu, DType::kBFloat16}, c) == results({*gpu, DType::kBFloat16}, c));
   }
