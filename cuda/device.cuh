@@ -84,6 +84,20 @@ __device__ inline void store(T* to, const float (&values)[W]) {
   store(to, Pack<T, W>::of(values));
 }
 
+/// Numbers that are unpacked before and after this are unpacked twice: packed they take half of the
+/// registers meanwhile.
+template <int W, int K>
+__device__ inline void keep_packed(Pack<bf16, W> (&packs)[K]) {
+  if constexpr (W > 1) {
+#pragma unroll
+    for (int i = 0; i < K * W / 2; ++i) {
+      asm volatile("" : "+r"(packs[i / (W / 2)].pairs[i % (W / 2)]));
+    }
+  }
+}
+template <int W, int K>
+__device__ inline void keep_packed(Pack<float, W> (&)[K]) {}
+
 /// Whether a row of so many bytes, at these places (null: none), consists of whole aligned 16
 /// bytes.
 inline bool in_sixteens(int64_t row_bytes, std::initializer_list<const void*> places) {
