@@ -7,47 +7,109 @@
 namespace verlcpp::cuda {
 namespace {
 
+constexpr int kThreads = 256;
+constexpr int kPacks = 2;  // of a thread
+
 struct Factors {
   float beta1, rest1, beta2, rest2;  // rest = 1 - beta, which a float beta would not give
   float rate, inverse_sqrt2, decay, eps, grad_scale;
 };
 
-template <class T>
-__global__ void adamw_kernel(int64_t n, T* weight, float* master, const float* grad, float* exp_avg,
-                             float* exp_avg_sq, Factors f) {
-  const int64_t stride = int64_t{blockDim.x} * gridDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
-    const float g = grad[i] * f.grad_scale;
-    const float m = f.beta1 * exp_avg[i] + f.rest1 * g;
-    const float v = f.beta2 * exp_avg_sq[i] + f.rest2 * g * g;
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
-    const float w = master[i] * f.decay - f.rate * m / (sqrtf(v) * f.inverse_sqrt2 + f.eps);
-    master[i] = w;
-    if constexpr (sizeof(T) == 2) weight[i] = from_float<T>(w);
+/// The new weight; m and v become the new moments. Every rounding is spelled out, so that an
+/// element gets the same bits wherever it lies and whichever kernel takes it.
+__device__ float step_of(float weight, float grad, float& m, float& v, const Factors& f) {
+  const float g = __fmul_rn(grad, f.grad_scale);
+  m = __fmaf_rn(f.beta1, m, __fmul_rn(f.rest1, g));
+  v = __fmaf_rn(f.beta2, v, __fmul_rn(g, __fmul_rn(f.rest2, g)));
+  const float root = __fmaf_rn(__fsqrt_rn(v), f.inverse_sqrt2, f.eps);
+  return __fmaf_rn(weight, f.decay, -__fdiv_rn(__fmul_rn(f.rate, m), root));
+}
+
+/// load and store of what the step visits once: it need not stay in the caches.
+template <int W>
+__device__ Pack<float, W> load_once(const float* from) {
+  if constexpr (W == 1) {
+    return {__ldcs(from)};
+  } else {
+    const float4 x = __ldcs(reinterpret_cast<const float4*>(from));
+    return {x.x, x.y, x.z, x.w};
   }
+}
+template <int W>
+__device__ void store_once(float* to, const Pack<float, W>& pack) {
+  if constexpr (W == 1) {
+    __stcs(to, pack.at[0]);
+  } else {
+    __stcs(reinterpret_cast<float4*>(to), *reinterpret_cast<const float4*>(&pack));
+  }
+}
+
+/// A thread takes kPacks packs of W elements, a block's width apart so that neighbours access
+/// neighbouring memory, and has all that it reads in flight before it needs any of it.
+template <class T, int W>
+__global__ void __launch_bounds__(kThreads, 4)
+    adamw_kernel(int64_t packs, T* weight, float* master, const float* grad, float* exp_avg,
+                 float* exp_avg_sq, Factors f) {
+  const int64_t first = int64_t{blockIdx.x} * (kThreads * kPacks) + threadIdx.x;
+  Pack<float, W> w[kPacks], g[kPacks], m[kPacks], v[kPacks];
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (first + p * kThreads >= packs) break;
+    const int64_t at = (first + p * kThreads) * W;
+    g[p] = load_once<W>(grad + at);
+    m[p] = load_once<W>(exp_avg + at);
+    v[p] = load_once<W>(exp_avg_sq + at);
+    w[p] = load_once<W>(master + at);
+  }
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (first + p * kThreads >= packs) break;
+    const int64_t at = (first + p * kThreads) * W;
+#pragma unroll
+    for (int e = 0; e < W; ++e) {
+      w[p].at[e] = step_of(w[p].at[e], g[p].at[e], m[p].at[e], v[p].at[e], f);
+    }
+    store_once(exp_avg + at, m[p]);
+    store_once(exp_avg_sq + at, v[p]);
+    store_once(master + at, w[p]);
+    if constexpr (sizeof(T) == 2) store(weight + at, w[p].at);  // forward reads it next
+  }
+}
+
+/// The factors are formed in double.
+Factors factors_of(const AdamWOptions& options) {
+  const double step = static_cast<double>(options.step);
+  return {.beta1 = static_cast<float>(options.beta1),
+          .rest1 = static_cast<float>(1.0 - options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .rest2 = static_cast<float>(1.0 - options.beta2),
+          .rate = static_cast<float>(options.lr / (1.0 - std::pow(options.beta1, step))),
+          .inverse_sqrt2 = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, step))),
+          .decay = static_cast<float>(1.0 - options.lr * options.weight_decay),
+          .eps = static_cast<float>(options.eps),
+          .grad_scale = static_cast<float>(options.grad_scale)};
 }
 
 }  // namespace
 
-// The arithmetic of lib/cpu/adamw.cpp; the factors are formed in double on the host.
+// The arithmetic of lib/cpu/adamw.cpp. Four elements at a time where all places allow it, and what
+// remains behind them one by one.
 void adamw(cudaStream_t stream, DType dtype, int64_t n, void* weight, float* master,
            const float* grad, float* exp_avg, float* exp_avg_sq, const AdamWOptions& options) {
-  if (n == 0) return;
-  const double step = static_cast<double>(options.step);
-  const Factors factors{
-      .beta1 = static_cast<float>(options.beta1),
-      .rest1 = static_cast<float>(1.0 - options.beta1),
-      .beta2 = static_cast<float>(options.beta2),
-      .rest2 = static_cast<float>(1.0 - options.beta2),
-      .rate = static_cast<float>(options.lr / (1.0 - std::pow(options.beta1, step))),
-      .inverse_sqrt2 = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, step))),
-      .decay = static_cast<float>(1.0 - options.lr * options.weight_decay),
-      .eps = static_cast<float>(options.eps),
-      .grad_scale = static_cast<float>(options.grad_scale)};
+  const Factors factors = factors_of(options);
   dispatch(dtype, [&]<class T>() {
-    adamw_kernel<<<grid_for(n, 256, 8192), 256, 0, stream>>>(n, static_cast<T*>(weight), master,
-                                                             grad, exp_avg, exp_avg_sq, factors);
+    T* const weights = static_cast<T*>(weight);
+    const auto launch = [&]<int W>(int64_t from, int64_t packs) {
+      if (packs == 0) return;
+      adamw_kernel<T, W><<<grid_for(packs, kThreads * kPacks), kThreads, 0, stream>>>(
+          packs, weights + from, master + from, grad + from, exp_avg + from, exp_avg_sq + from,
+          factors);
+    };
+    const bool wide = in_sixteens(0, {master, grad, exp_avg, exp_avg_sq}) &&
+                      reinterpret_cast<uintptr_t>(weight) % (4 * sizeof(T)) == 0;
+    const int64_t fours = wide ? n / 4 : 0;
+    launch.template operator()<4>(0, fours);
+    launch.template operator()<1>(4 * fours, n - 4 * fours);
   });
   check_launch("adamw");
 }

@@ -39,11 +39,11 @@ void dispatch(DType dtype, Body body) {
   }
 }
 
-/// W neighbouring elements. Where W > 1 memory gives and takes them in accesses of 16 bytes: a
-/// quarter or an eighth of the instructions for the same bytes, which are then what bounds a
-/// kernel.
+/// W neighbouring elements, at most 16 bytes. Where W > 1 memory gives and takes them in one
+/// access: a quarter or an eighth of the instructions for the same bytes, which are then what
+/// bounds a kernel.
 template <class T, int W>
-struct alignas(W == 1 ? sizeof(T) : 16) Pack {
+struct alignas(W * sizeof(T)) Pack {
   T at[W];
   __device__ float operator[](int e) const { return to_float(at[e]); }
   __device__ static Pack of(const float (&values)[W]) {
@@ -55,7 +55,7 @@ struct alignas(W == 1 ? sizeof(T) : 16) Pack {
 };
 /// Two in a register, the first in its lower half, which as an upper half is that float.
 template <int W>
-requires(W > 1) struct alignas(16) Pack<bf16, W> {
+requires(W > 1) struct alignas(W * sizeof(bf16)) Pack<bf16, W> {
   uint32_t pairs[W / 2];
   __device__ float operator[](int e) const {
     return __uint_as_float(e % 2 == 0 ? pairs[e / 2] << 16 : pairs[e / 2] & 0xffff0000u);
@@ -83,6 +83,20 @@ template <int W, class T>
 __device__ inline void store(T* to, const float (&values)[W]) {
   store(to, Pack<T, W>::of(values));
 }
+
+/// Numbers that are unpacked before and after this are unpacked twice: packed they take half of the
+/// registers meanwhile.
+template <int W, int K>
+__device__ inline void keep_packed(Pack<bf16, W> (&packs)[K]) {
+  if constexpr (W > 1) {
+#pragma unroll
+    for (int i = 0; i < K * W / 2; ++i) {
+      asm volatile("" : "+r"(packs[i / (W / 2)].pairs[i % (W / 2)]));
+    }
+  }
+}
+template <int W, int K>
+__device__ inline void keep_packed(Pack<float, W> (&)[K]) {}
 
 /// Whether a row of so many bytes, at these places (null: none), consists of whole aligned 16
 /// bytes.

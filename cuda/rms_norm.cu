@@ -10,8 +10,10 @@
 namespace verlcpp::cuda {
 namespace {
 
-/// Sum over a team. Teams of several warps take part together and meet once: `turn` alternates
-/// between two sums in a row, so that none writes what others still read.
+/// Sum over a team, whose warps meet once: `turn` alternates between two sums in a row, so that
+/// none writes what others still read. Teams take part together, or `apart`, at a barrier of each
+/// team's own: a block has 16, of which __syncthreads uses one.
+template <bool apart = false>
 __device__ float team_sum(float value, int turn) {
   __shared__ float shared[2][32];
   const int lanes = static_cast<int>(blockDim.x);
@@ -22,7 +24,11 @@ __device__ float team_sum(float value, int turn) {
   const int first = static_cast<int>(threadIdx.y) * (lanes / 32);
   const int warp = first + static_cast<int>(threadIdx.x) / 32;
   if (threadIdx.x % 32 == 0) shared[turn][warp] = value;
-  __syncthreads();
+  if constexpr (apart) {
+    asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(lanes) : "memory");
+  } else {
+    __syncthreads();
+  }
   float sum = 0;
   for (int w = 0; w < lanes / 32; ++w) sum += shared[turn][first + w];
   return sum;
@@ -95,69 +101,115 @@ constexpr int kBlocksOfSm = W == 1   ? 1
                             : K == 1 ? 4
                                      : 2;
 
-/// A team takes rows in turn and keeps its part of d_w in registers; the teams of a block add
-/// theirs up in shared memory, into parts[block].
+/// What backward reads; d_residual may be null.
+template <class T>
+struct BackwardRows {
+  int64_t count;
+  int width;
+  const T *d_y, *x, *d_residual;
+  const float* rstd;
+};
+
+/// A lane's packs of one row.
 template <class T, int W, int K>
-__global__ void __launch_bounds__((kMostThreads<W, K>), (kBlocksOfSm<W, K>))
-    rms_norm_backward_kernel(int64_t rows, int width, T* d_x, const T* d_y, const T* x, const T* w,
-                             const float* rstd, const T* d_residual, float* parts) {
-  extern __shared__ float team_parts[];  // [teams][width]
-  float d_w[K][W] = {};
-  int turn = 0;
-  const int64_t stride = int64_t{gridDim.x} * blockDim.y;
-  for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < rows; first += stride) {
-    const int64_t t = first + threadIdx.y, start = t * width;
-    const bool there = t < rows;
-    Pack<T, W> row[K], d[K], residual[K];
-    load_row<T, W, K>(row, x + start, width, there);
-    load_row<T, W, K>(d, d_y + start, width, there);
-    if (d_residual != nullptr) load_row<T, W, K>(residual, d_residual + start, width, there);
-    const float scale = there ? rstd[t] : 0;
-    float dot = 0;
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      if (column_of<W>(k) >= width) continue;
-      const Pack<T, W> weight = load<W>(w + column_of<W>(k));
-#pragma unroll
-      for (int e = 0; e < W; ++e) dot += d[k][e] * weight[e] * row[k][e] * scale;
-    }
-    const float mean = team_sum(dot, turn) / static_cast<float>(width);
-    turn ^= 1;
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const int column = column_of<W>(k);
-      if (!there || column >= width) continue;
-      const Pack<T, W> weight = load<W>(w + column);
-      float out[W];
-#pragma unroll
-      for (int e = 0; e < W; ++e) {
-        const float n = row[k][e] * scale;
-        d_w[k][e] += d[k][e] * n;
-        out[e] = scale * (d[k][e] * weight[e] - n * mean);
-        if (d_residual != nullptr) out[e] += residual[k][e];
-      }
-      store(d_x + start + column, out);
-    }
+struct BackwardRow {
+  Pack<T, W> d_y[K], x[K], residual[K];
+  float scale;
+
+  __device__ void load_from(const BackwardRows<T>& rows, int64_t t) {
+    const bool there = t < rows.count;
+    const int64_t start = t * rows.width;
+    load_row<T, W, K>(d_y, rows.d_y + start, rows.width, there);
+    load_row<T, W, K>(x, rows.x + start, rows.width, there);
+    load_row<T, W, K>(residual, rows.d_residual + start, rows.width, there && rows.d_residual);
+    scale = there ? rows.rstd[t] : 0;
   }
 
-  float* const block_part = parts + int64_t{blockIdx.x} * width;
-  const int teams = static_cast<int>(blockDim.y);
-  float* const mine = teams == 1 ? block_part : team_parts + static_cast<int>(threadIdx.y) * width;
+  /// The lane's part of sum(d_y w x).
+  __device__ float dot(const Pack<T, W> (&w)[K]) const {
+    float sum = 0;
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
+    for (int k = 0; k < K; ++k) {
+#pragma unroll
+      for (int e = 0; e < W; ++e) sum += d_y[k][e] * w[k][e] * x[k][e];
+    }
+    return sum;
+  }
+
+  /// d_x of the k-th packs; d_w goes up.
+  __device__ Pack<T, W> step(int k, const Pack<T, W>& w, float mean, float (&d_w)[W]) const {
+    float d_x[W];
 #pragma unroll
     for (int e = 0; e < W; ++e) {
-      if (column_of<W>(k) < width) mine[column_of<W>(k) + e] = d_w[k][e];
+      const float n = x[k][e] * scale;
+      d_w[e] += d_y[k][e] * n;
+      d_x[e] = scale * (d_y[k][e] * w[e] - n * mean) + residual[k][e];
+    }
+    return Pack<T, W>::of(d_x);
+  }
+};
+
+/// The sums over a block's teams of what each lane has of d_w, into `sums`. In packs of at most 16
+/// bytes: lanes one after the other would write to few banks of shared memory.
+template <int W, int K>
+__device__ void add_up_teams(float* sums, const float (&d_w)[K][W], int width) {
+  constexpr int V = W < 4 ? W : 4;
+  extern __shared__ __align__(16) float team_parts[];  // [teams][width]
+  const int teams = static_cast<int>(blockDim.y);
+  float* const mine = teams == 1 ? sums : team_parts + static_cast<int>(threadIdx.y) * width;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (column_of<W>(k) >= width) continue;
+#pragma unroll
+    for (int e = 0; e < W; e += V) {
+      store(mine + column_of<W>(k) + e, reinterpret_cast<const float(&)[V]>(d_w[k][e]));
     }
   }
   if (teams == 1) return;
   __syncthreads();
   const int threads = static_cast<int>(blockDim.x) * teams;
-  for (int i = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); i < width; i += threads) {
-    float sum = 0;
-    for (int team = 0; team < teams; ++team) sum += team_parts[team * width + i];
-    block_part[i] = sum;
+  for (int i = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x) * V; i < width;
+       i += threads * V) {
+    Pack<float, V> sum = load<V>(team_parts + i);
+    for (int team = 1; team < teams; ++team) {
+      const Pack<float, V> more = load<V>(team_parts + team * width + i);
+#pragma unroll
+      for (int e = 0; e < V; ++e) sum.at[e] += more.at[e];
+    }
+    store(sums + i, sum);
   }
+}
+
+/// A team takes rows in turn and keeps its part of d_w in registers; the teams of a block add
+/// theirs up, into parts[block]. What a lane has none of is zeros, which count for nothing, so that
+/// nothing but the stores is behind a branch.
+template <class T, int W, int K>
+__global__ void __launch_bounds__((kMostThreads<W, K>), (kBlocksOfSm<W, K>))
+    rms_norm_backward_kernel(BackwardRows<T> rows, T* d_x, const T* w, float* parts) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.y;
+  int64_t t = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  Pack<T, W> weight[K];
+  load_row<T, W, K>(weight, w, rows.width, true);
+  BackwardRow<T, W, K> row;
+  float d_w[K][W] = {};
+  // The lanes of teams that have no row left sum along.
+  for (int turn = 0; t - threadIdx.y < rows.count; turn ^= 1, t += stride) {
+    row.load_from(rows, t);
+    const float dot = team_sum<true>(row.dot(weight), turn);
+    keep_packed(row.d_y);
+    keep_packed(row.x);
+    keep_packed(weight);
+    const float mean = dot * row.scale / static_cast<float>(rows.width);
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const Pack<T, W> out = row.step(k, weight[k], mean, d_w[k]);
+      if (t < rows.count && column_of<W>(k) < rows.width) {
+        store(d_x + t * rows.width + column_of<W>(k), out);
+      }
+    }
+  }
+  cudaTriggerProgrammaticLaunchCompletion();  // add_rows may come up
+  add_up_teams<W, K>(parts + int64_t{blockIdx.x} * rows.width, d_w, rows.width);
 }
 
 /// Lanes of a team that hold so many packs, `each` of them at most.
@@ -222,9 +274,9 @@ void rms_norm_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t w
       blocks = grid_for(rows, block.y, kSms * (K == 1 ? 4 : 2));
       const size_t shared = block.y == 1 ? 0 : block.y * static_cast<size_t>(width) * sizeof(float);
       rms_norm_backward_kernel<T, W, K><<<static_cast<unsigned>(blocks), block, shared, stream>>>(
-          rows, static_cast<int>(width), static_cast<T*>(d_x), static_cast<const T*>(d_y),
-          static_cast<const T*>(x), static_cast<const T*>(w), rstd,
-          static_cast<const T*>(d_residual), parts);
+          {rows, static_cast<int>(width), static_cast<const T*>(d_y), static_cast<const T*>(x),
+           static_cast<const T*>(d_residual), rstd},
+          static_cast<T*>(d_x), static_cast<const T*>(w), parts);
     };
     if constexpr (W == 1) {
       launch.template operator()<8>();

@@ -40,6 +40,19 @@ class Builder {
   Builder(const ModelConfig& config, const TpPlace& tp)
       : config_(config), tp_(tp), shard_(tp_shard(config, tp)) {}
 
+  /// All tensors in the order in which backward finishes their gradients.
+  std::vector<ParamSpec> specs() const {
+    std::vector<ParamSpec> specs;
+    if (!config_.tied_embeddings) specs.push_back(vocabulary("lm_head.weight", "lm_head.weight"));
+    specs.push_back(final_norm());
+    for (int64_t index = config_.layers - 1; index >= 0; --index) {
+      for (ParamSpec& spec : layer(index)) specs.push_back(std::move(spec));
+    }
+    specs.push_back(vocabulary("embed_tokens.weight", "model.embed_tokens.weight"));
+    return specs;
+  }
+
+ private:
   ParamSpec vocabulary(const std::string& name, const std::string& hf_name) const {
     return stacked(name, {sharded(hf_name, {config_.vocab, config_.hidden},
                                   {0, shard_.first_token, shard_.vocab})});
@@ -49,7 +62,7 @@ class Builder {
     return stacked("norm.weight", {same("model.norm.weight", config_.hidden, TpKind::kReplicated)});
   }
 
-  /// One layer's tensors in the order in which its backward finishes them.
+  /// One layer's tensors in that order.
   std::vector<ParamSpec> layer(int64_t index) const {
     const std::string ours = "layers." + std::to_string(index) + ".";
     const std::string hf = "model." + ours;
@@ -82,7 +95,6 @@ class Builder {
     return specs;
   }
 
- private:
   static HfPiece sharded(std::string hf_name, Shape shape, const Cut& cut) {
     HfPiece piece{.hf_name = std::move(hf_name), .shape = shape, .local = shape};
     piece.local.at(cut.dim) = cut.count;
@@ -133,6 +145,7 @@ class Builder {
       piece.row = spec.shape[0];
       spec.shape[0] += piece.local[0];
     }
+    spec.decay = spec.shape.size() > 1;
     spec.pieces = std::move(pieces);
     return spec;
   }
@@ -209,19 +222,18 @@ std::vector<Run> runs_of(const ParamSpec& spec, const HfPiece& piece, const Flat
 ParameterLayout::ParameterLayout(const ModelConfig& config, int64_t pool, const TpPlace& tp)
     : pool_(pool), kv_replicas_(tp_shard(config, tp).kv_replicas) {
   expects(pool >= 1, "a parameter layout needs a pool of at least one rank");
-  const Builder builder(config, tp);
-  if (!config.tied_embeddings) append(builder.vocabulary("lm_head.weight", "lm_head.weight"));
-  append(builder.final_norm());
-  for (int64_t layer = config.layers - 1; layer >= 0; --layer) {
-    for (ParamSpec& spec : builder.layer(layer)) append(std::move(spec));
+  std::vector<ParamSpec> specs = Builder(config, tp).specs();
+  const auto vectors = std::stable_partition(specs.begin(), specs.end(),
+                                             [](const ParamSpec& spec) { return spec.decay; });
+  for (auto spec = specs.begin(); spec != specs.end(); ++spec) {
+    if (spec == vectors) decayed_ = round_up(numel_, kAlignment);
+    append(std::move(*spec));
   }
-  append(builder.vocabulary("embed_tokens.weight", "model.embed_tokens.weight"));
   numel_ = round_up(numel_, pool * kAlignment);
 }
 
 void ParameterLayout::append(ParamSpec spec) {
   spec.offset = round_up(numel_, kAlignment);
-  spec.decay = spec.shape.size() > 1;
   numel_ = spec.range().end();
   expects(index_.emplace(spec.name, specs_.size()).second, "a parameter name appears twice");
   specs_.push_back(std::move(spec));

@@ -58,9 +58,11 @@ struct Run {
 /// The runs of a piece inside `within`, flat order.
 std::vector<Run> runs_of(const ParamSpec& spec, const HfPiece& piece, const FlatRange& within);
 
-/// All parameters of one TP rank's part of a model in one flat buffer, in the order in which
-/// backward finishes their gradients (head first, last layer to first, embedding last), padded to a
-/// multiple of `pool * 128` elements, so that every rank of the pool has an equal share of it.
+/// All parameters of one TP rank's part of a model in one flat buffer: the matrices in the order in
+/// which backward finishes their gradients (head first, last layer to first, embedding last), then
+/// in the same order the vectors, which no weight decay applies to, so that an optimizer step is a
+/// pass over two ranges. It is padded to a multiple of `pool * 128` elements, so that every rank of
+/// the pool has an equal share of it. Between tensors and behind the last lie zeros.
 /// Names are "lm_head.weight" (unless tied), "norm.weight", "embed_tokens.weight" and in
 /// "layers.<i>.": {down,gate_up,o,qkv}_proj.weight, qkv_proj.bias, {q,k}_norm.weight,
 /// {input,post_attention}_layernorm.weight. Biases and q/k norms only where the model has them.
@@ -71,6 +73,9 @@ class ParameterLayout {
   const ParamSpec& spec(const std::string& name) const;
   int64_t numel() const { return numel_; }  // of the flat buffer, padding included
   FlatRange whole() const { return {0, numel_}; }
+  /// The tensors with weight decay and those without, each with the zeros behind them.
+  FlatRange decayed() const { return {0, decayed_}; }
+  FlatRange undecayed() const { return {decayed_, numel_ - decayed_}; }
   /// The part of rank `pool_rank`: what it owns of the optimizer (ZeRO-1) and writes of a
   /// checkpoint.
   FlatRange share(int64_t pool_rank) const;
@@ -83,7 +88,7 @@ class ParameterLayout {
   void append(ParamSpec spec);
   std::vector<ParamSpec> specs_;
   std::map<std::string, size_t> index_;
-  int64_t numel_ = 0, pool_ = 1, kv_replicas_ = 1;
+  int64_t numel_ = 0, decayed_ = 0, pool_ = 1, kv_replicas_ = 1;
 };
 
 /// A flat buffer over a layout, or over a range of it: weights, gradients or optimizer state. The

@@ -19,6 +19,7 @@ Optimizer::Optimizer(const Engine& engine, const model::ParameterLayout& layout,
                options.distributed ? share_ : layout.whole()),
       exp_avg_sq_(engine.backend, layout, model::statistics_dtype(dtype), MemoryTag::kOptimizer,
                   exp_avg_.range()) {
+  expects(options.eps > 0, "AdamW needs an eps: the zeros between tensors take part in a step");
   if (dtype == exp_avg_.flat().dtype()) return;
   master_.emplace(engine.backend, layout, exp_avg_.flat().dtype(), MemoryTag::kOptimizer,
                   exp_avg_.range());
@@ -72,15 +73,19 @@ double Optimizer::step(const model::ParameterBuffer& weights, const model::Param
     const double coefficient = options_.clip_grad / (norm + 1e-6);
     if (coefficient < 1) adamw.grad_scale = coefficient;
   }
-  for (const model::ParamSpec& spec : weights.layout().specs()) {
-    const model::FlatRange part = intersection(spec.range(), exp_avg_.range());
-    if (part.count == 0) continue;
-    adamw.weight_decay = spec.decay ? options_.weight_decay : 0;
-    engine_.backend.adamw(weights.slice(part), master(weights).slice(part), grad.slice(part),
-                          exp_avg_.slice(part), exp_avg_sq_.slice(part), adamw);
-  }
+  update(weights, grad, weights.layout().undecayed(), adamw);
+  adamw.weight_decay = options_.weight_decay;
+  update(weights, grad, weights.layout().decayed(), adamw);
   gather(weights);
   return norm;
+}
+
+void Optimizer::update(const model::ParameterBuffer& weights, const model::ParameterBuffer& grad,
+                       const model::FlatRange& range, const AdamWOptions& adamw) const {
+  const model::FlatRange part = intersection(range, exp_avg_.range());
+  if (part.count == 0) return;
+  engine_.backend.adamw(weights.slice(part), master(weights).slice(part), grad.slice(part),
+                        exp_avg_.slice(part), exp_avg_sq_.slice(part), adamw);
 }
 
 Optimizer::Options optimizer_options(const ActorConfig& config) {

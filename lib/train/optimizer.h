@@ -46,6 +46,10 @@ class Optimizer {
 
  private:
   double grad_norm(const model::ParameterBuffer& grad) const;
+  /// One pass over what this rank updates of `range`. Zeros between tensors stay zero: with a
+  /// gradient and moments of zero the step is 0 / eps.
+  void update(const model::ParameterBuffer& weights, const model::ParameterBuffer& grad,
+              const model::FlatRange& range, const AdamWOptions& adamw) const;
   void gather(const model::ParameterBuffer& weights) const;
 
   const Engine& engine_;

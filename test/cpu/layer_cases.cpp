@@ -186,6 +186,7 @@ std::vector<OpCase> large_layer_cases() {
           rms_norm_case({17000, 64}, false),
           add_rms_norm_case(2300, 896, true),
           add_rms_norm_case(1100, 1536, false),
+          add_rms_norm_case(1300, 2056, true),
           add_rms_norm_case(2000, 257, false),
           qkv_case(2500, 14, 2, 64, true, true),
           qkv_case(2500, 14, 2, 64, false, false),

@@ -36,15 +36,34 @@ std::map<std::string, std::vector<double>> initial_values(const model::ModelConf
 
 }  // namespace
 
-TEST_CASE("the flat buffer lies in the order in which backward finishes") {
+TEST_CASE("the flat buffer lies in the order in which backward finishes, matrices first") {
   CHECK(names(model::ParameterLayout(tiny_config("llama"), 1)) ==
         std::vector<std::string>{
-            "lm_head.weight", "norm.weight", "layers.1.down_proj.weight",
-            "layers.1.gate_up_proj.weight", "layers.1.post_attention_layernorm.weight",
-            "layers.1.o_proj.weight", "layers.1.qkv_proj.weight", "layers.1.input_layernorm.weight",
-            "layers.0.down_proj.weight", "layers.0.gate_up_proj.weight",
-            "layers.0.post_attention_layernorm.weight", "layers.0.o_proj.weight",
-            "layers.0.qkv_proj.weight", "layers.0.input_layernorm.weight", "embed_tokens.weight"});
+            "lm_head.weight", "layers.1.down_proj.weight", "layers.1.gate_up_proj.weight",
+            "layers.1.o_proj.weight", "layers.1.qkv_proj.weight", "layers.0.down_proj.weight",
+            "layers.0.gate_up_proj.weight", "layers.0.o_proj.weight", "layers.0.qkv_proj.weight",
+            "embed_tokens.weight", "norm.weight", "layers.1.post_attention_layernorm.weight",
+            "layers.1.input_layernorm.weight", "layers.0.post_attention_layernorm.weight",
+            "layers.0.input_layernorm.weight"});
+}
+
+TEST_CASE("weight decay has one range of the flat buffer, and the rest is the other") {
+  const std::string kind = GENERATE("qwen2", "qwen3", "llama");
+  for (const int64_t pool : {1, 3, 8}) {
+    CAPTURE(kind, pool);
+    const model::ParameterLayout layout(tiny_config(kind), pool);
+    const model::FlatRange decayed = layout.decayed(), undecayed = layout.undecayed();
+    CHECK(decayed.first == 0);
+    CHECK(decayed.count > 0);
+    CHECK(undecayed.first == decayed.end());
+    CHECK(undecayed.first % 128 == 0);
+    CHECK(undecayed.end() == layout.numel());
+    for (const model::ParamSpec& spec : layout.specs()) {
+      INFO(spec.name);
+      CHECK(intersection(spec.range(), spec.decay ? decayed : undecayed).count ==
+            numel_of(spec.shape));
+    }
+  }
 }
 
 TEST_CASE("tensors are aligned, do not overlap, and the buffer is padded to the pool") {
