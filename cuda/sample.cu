@@ -142,15 +142,17 @@ struct Runner {
   }
 };
 
-/// The smallest reach of the block, as bits: of positive floats these have the same order.
+/// The smallest reach of the block, as bits: of positive floats these have the same order. Only
+/// atomics meet there between barriers.
 struct Reach {
   uint32_t& bits;
-  __device__ void lower(float& reach) const {
+  /// Takes in a warp's, and returns what is known by then.
+  __device__ float share(float reach) const {
     const uint32_t mine = __reduce_min_sync(0xffffffffu, __float_as_uint(reach));
-    if (threadIdx.x % 32 == 0) atomicMin(&bits, mine);
-    reach = __uint_as_float(mine);
+    uint32_t before = 0;
+    if (threadIdx.x % 32 == 0) before = atomicMin(&bits, mine);
+    return __uint_as_float(min(mine, __shfl_sync(0xffffffffu, before, 0)));
   }
-  __device__ float now() const { return __uint_as_float(*const_cast<volatile uint32_t*>(&bits)); }
 };
 
 /// The first quad of each thread is visited twice: before the others are, it says about what time
@@ -165,7 +167,7 @@ __device__ inline void start_race(Runner& r, const Range& range, const Reach& re
   r.arrives(w.y, r.rate(x.y));
   r.arrives(w.z, r.rate(x.z));
   r.arrives(w.w, r.rate(x.w));
-  reach.lower(r.reach);
+  r.reach = reach.share(r.reach);
   __syncthreads();
 }
 
@@ -176,7 +178,7 @@ __device__ void take_all(Runner& r, const Range& range, const Reach& reach) {
     float4 x[kQuads];
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) x[i] = range.at(q + i * kPartThreads);
-    if (!kGreedy) r.reach = fminf(r.reach, reach.now());
+    if (!kGreedy) r.reach = reach.share(r.reach);
     unsigned close = 0;  // quads to be looked at
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
@@ -187,14 +189,12 @@ __device__ void take_all(Runner& r, const Range& range, const Reach& reach) {
         close |= 1u << i;
       }
     }
-    if (!__any_sync(0xffffffffu, close != 0)) continue;
     for (; close != 0; close &= close - 1) {
       const int again = q + (__ffs(static_cast<int>(close)) - 1) * kPartThreads;
       r.look_at(again, range.at(again));
     }
-    __syncwarp();
-    reach.lower(r.reach);
   }
+  if (!kGreedy) reach.share(r.reach);
 }
 
 /// blockIdx: part, row. Rates refer to the largest of the range's first tokens; only where another
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kPartThreads, kBlocksOfSm)
     r = Runner(options, row_key, range.largest(seen));
   }
   if (!kGreedy) {
-    r.reach = reach.now();
+    r.reach = __uint_as_float(reach.bits);
     r.settle();
   }
   const double sum = block_sum(static_cast<double>(r.sum));
