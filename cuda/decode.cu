@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "cuda/check.h"
-#include "cuda/decode.cuh"
+#include "cuda/decode_tile.cuh"
 
 // Attention of one token a sequence over a paged KV cache (flash decoding: Dao et al. 2023). The
 // positions of a sequence are cut into splits so that small batches fill the GPU too; a second pass
@@ -13,8 +13,6 @@
 namespace verlcpp::cuda {
 namespace {
 
-constexpr int kTile = 16;              // positions that a warp takes at one time
-constexpr int kHeads = 8;              // query heads of a thread block, those of one kv head
 constexpr int kMultiprocessors = 132;  // of an H100 or H200
 constexpr int kMostSplits = 32;
 
@@ -25,140 +23,71 @@ struct Parts {
   float* o;
 };
 
-// --- bfloat16 on tensor cores
-
-/// d = a b + c of one m16n8k16 product. Rows 8 to 15 of a are zero, and so are theirs of c and d.
-__device__ inline void multiply(float* c, uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
-  [[maybe_unused]] float unused0, unused1;
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};\n"
-      : "=f"(c[0]), "=f"(c[1]), "=f"(unused0), "=f"(unused1)
-      : "r"(a0), "r"(0u), "r"(a2), "r"(0u), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(0.0f),
-        "f"(0.0f));
-}
-
-__device__ inline uint32_t packed(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const uint32_t*>(&pair);
-}
-
-/// kWords words from `from`, 16 bytes at a time; zeros where it is null.
-template <int kWords>
-__device__ inline void load_words(uint32_t* to, const bf16* from) {
-#pragma unroll
-  for (int w = 0; w < kWords; w += 4) {
-    const uint4 x =
-        from == nullptr ? uint4{0, 0, 0, 0} : reinterpret_cast<const uint4*>(from)[w / 4];
-    to[w] = x.x, to[w + 1] = x.y, to[w + 2] = x.z, to[w + 3] = x.w;
-  }
-}
-
-/// One warp's running softmax. Lane 4 g + c has query head g (of kHeads); of o the dims
-/// 2 c H/8 + j and (2 c + 1) H/8 + j in o[j].
+constexpr int kStages = 2;  // tiles of a warp in shared memory
+/// 16-byte places of a warp there, which serve its part of the output in the end.
 template <int H>
-struct Running {
-  float max = -INFINITY, sum = 0, o[H / 8][2] = {};
-};
+constexpr int kPlaces = kStages * 32 * kPieces<H>;
 
-/// A tile's rows of k or v: those of the cache, the new token's, or none behind it.
+/// Four dims of a head, from `dim` on: of the output, or undivided of the split.
 template <int H>
-struct TileRows {
-  const bf16 *cache, *fresh;  // of the tile's first position, of the new token
-  int64_t stride;
-  int left;  // positions up to the new token, counted from the tile's first: < 0 is behind it
-  __device__ const bf16* at(int i) const {
-    return i < left ? cache + i * stride : i == left ? fresh : nullptr;
+__device__ inline void write_joined(const DecodeArgs& a, const Parts& parts, int64_t head, int dim,
+                                    const float4& o, float total) {
+  if (gridDim.x == 1) {
+    const float4 x =
+        total > 0 ? float4{o.x / total, o.y / total, o.z / total, o.w / total} : float4{};
+    *reinterpret_cast<uint2*>(static_cast<bf16*>(a.o) + head * H + dim) = {packed(x.x, x.y),
+                                                                           packed(x.z, x.w)};
+    return;
   }
-};
-
-/// Dims are dealt out so that each lane reads 16 bytes and more that lie together: lane 4 g + c
-/// reads H/4 dims of k row g (and 8 + g), the k of the product in its own order, as those of q are;
-/// and H/8 dims of v rows 2 c, 2 c + 1, 8 + 2 c, 9 + 2 c, the n of that product.
-template <int H>
-__device__ void take_tile(Running<H>& r, const uint32_t* q, const TileRows<H>& k,
-                          const TileRows<H>& v, float scale_log2, int g, int c) {
-  constexpr int kKeyWords = H / 8, kValueWords = H / 16;
-  uint32_t key[2][kKeyWords], value[4][kValueWords];
-#pragma unroll
-  for (int t = 0; t < 2; ++t) {
-    const bf16* row = k.at(8 * t + g);
-    load_words<kKeyWords>(key[t], row == nullptr ? row : row + c * (H / 4));
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const bf16* row = v.at(i / 2 * 8 + 2 * c + i % 2);
-    load_words<kValueWords>(value[i], row == nullptr ? row : row + g * (H / 8));
-  }
-  float score[2][2] = {};
-#pragma unroll
-  for (int step = 0; step < H / 16; ++step) {
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      multiply(score[t], q[2 * step], q[2 * step + 1], key[t][2 * step], key[t][2 * step + 1]);
-    }
-  }
-  float max = r.max;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    float& s = score[i / 2][i % 2];
-    s = i / 2 * 8 + 2 * c + i % 2 > k.left ? -INFINITY : s * scale_log2;
-    max = fmaxf(max, s);
-  }
-  max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
-  max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 2));  // finite: the tile's first is visible
-  const float keep = exp2f(r.max - max);
-  r.max = max;
-  r.sum *= keep;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) r.sum += score[i / 2][i % 2] = exp2f(score[i / 2][i % 2] - max);
-  const uint32_t p0 = packed(score[0][0], score[0][1]), p1 = packed(score[1][0], score[1][1]);
-#pragma unroll
-  for (int j = 0; j < H / 8; ++j) {
-    const uint32_t half = j % 2 == 0 ? 0x5410 : 0x7632;
-    r.o[j][0] *= keep;
-    r.o[j][1] *= keep;
-    multiply(r.o[j], p0, p1, __byte_perm(value[0][j / 2], value[1][j / 2], half),
-             __byte_perm(value[2][j / 2], value[3][j / 2], half));
-  }
+  auto* to = reinterpret_cast<float2*>(parts.o + (head * gridDim.x + blockIdx.x) * H + dim);
+  to[0] = {o.x, o.y};
+  to[1] = {o.z, o.w};
 }
 
 /// What the warps of a thread block have found, joined: the split's, or where it is the only one
-/// the output.
+/// the output. A lane's H/4 dims lie side by side, padded by 4 floats: then the 16 bytes that 8
+/// lanes store at a time are in different banks.
 template <int H, int kWarps>
 __device__ void join_warps(const Running<H>& r, const DecodeArgs& a, const Parts& parts,
-                           int64_t first_head, int heads, int g, int c) {
-  __shared__ float max_s[kWarps][kHeads], sum_s[kWarps][kHeads], o_s[kWarps][kHeads][H];
+                           uint4* memory, int64_t first_head, int heads, int g, int c) {
+  constexpr int kQuads = H / 16, kStride = kQuads + 1;  // float4 of a lane, and with padding
+  __shared__ float max_s[kWarps][kHeads], sum_s[kWarps][kHeads];
+  const auto o_of = [&](int w, int head) {
+    return reinterpret_cast<float4*>(memory + w * kPlaces<H>) + head * 4 * kStride;
+  };
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (c == 0) max_s[warp][g] = r.max;
+  __syncthreads();
+  float max = -INFINITY;
+  for (int w = c; w < kWarps; w += 4) max = fmaxf(max, max_s[w][g]);
+  max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
+  max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 2));
+  const float weight = r.max == -INFINITY ? 0.0f : exp2f(r.max - max);
   float sum = r.sum + __shfl_xor_sync(0xffffffffu, r.sum, 1);
   sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-  if (c == 0) {
-    max_s[warp][g] = r.max;
-    sum_s[warp][g] = sum;
-  }
+  if (c == 0) sum_s[warp][g] = weight * sum;
 #pragma unroll
-  for (int j = 0; j < H / 8; ++j) {
-    o_s[warp][g][2 * c * (H / 8) + j] = r.o[j][0];
-    o_s[warp][g][(2 * c + 1) * (H / 8) + j] = r.o[j][1];
+  for (int i = 0; i < kQuads; ++i) {
+    const int half = i / (kQuads / 2), j = i % (kQuads / 2) * 4;
+    o_of(warp, g)[c * kStride + i] = {weight * r.o[j][half], weight * r.o[j + 1][half],
+                                      weight * r.o[j + 2][half], weight * r.o[j + 3][half]};
   }
   __syncthreads();
-  const int split = static_cast<int>(blockIdx.x), splits = static_cast<int>(gridDim.x);
-  for (int i = static_cast<int>(threadIdx.x); i < heads * H; i += 32 * kWarps) {
-    const int head = i / H, d = i % H;
-    float max = -INFINITY, total = 0, o = 0;
-    for (int w = 0; w < kWarps; ++w) max = fmaxf(max, max_s[w][head]);
+  for (int i = static_cast<int>(threadIdx.x); i < heads * 4 * kQuads; i += 32 * kWarps) {
+    const int head = i / (4 * kQuads), quad = i % (4 * kQuads);
+    float total = 0;
+    float4 o{};
+#pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      const float weight = max_s[w][head] == -INFINITY ? 0.0f : exp2f(max_s[w][head] - max);
-      total += weight * sum_s[w][head];
-      o += weight * o_s[w][head][d];
+      const float4 x = o_of(w, head)[quad / kQuads * kStride + quad % kQuads];
+      total += sum_s[w][head];
+      o.x += x.x, o.y += x.y, o.z += x.z, o.w += x.w;
     }
-    if (splits == 1) {
-      static_cast<bf16*>(a.o)[(first_head + head) * H + d] =
-          __float2bfloat16(total > 0 ? o / total : 0.0f);
-      continue;
-    }
-    const int64_t part = (first_head + head) * splits + split;
-    parts.o[part * H + d] = o;
-    if (d == 0) parts.stats[part] = {max, total};
+    write_joined<H>(a, parts, first_head + head, 4 * quad, o, total);
+    if (gridDim.x == 1 || quad != 0) continue;
+    max = max_s[0][head];
+    for (int w = 1; w < kWarps; ++w) max = fmaxf(max, max_s[w][head]);
+    parts.stats[(first_head + head) * gridDim.x + blockIdx.x] = {max, total};
   }
 }
 
@@ -166,46 +95,87 @@ __device__ void join_warps(const Running<H>& r, const DecodeArgs& a, const Parts
 template <int H>
 constexpr int kResident = H <= 64 ? 16 : 8;
 
-/// blockIdx: split; kv head, and which kHeads of its query heads; sequence.
+/// The tiles of a warp, and where they are in the cache: a lane knows one of the next 32, which are
+/// looked up without waiting for the number of positions.
+template <int kWarps>
+struct WarpTiles {
+  int place = 0;  // cache row / kTile
+
+  /// The warp's n-th tile.
+  __device__ static int tile(int n) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    return (n * kWarps + warp) * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  }
+  /// The first cache row of the n-th. Called by whole warps, n = 0, 1, ...
+  __device__ int64_t row(const DecodeArgs& a, int n) {
+    if (n % 32 == 0) {
+      const int mine = tile(n + static_cast<int>(threadIdx.x) % 32);
+      const int of_block = static_cast<int>(a.block) / kTile, entry = mine / of_block;
+      const int64_t length = a.blocks_per_sequence;
+      const int block = entry < length ? a.tables[blockIdx.z * length + entry] : 0;
+      place = block * of_block + mine % of_block;
+    }
+    return int64_t{__shfl_sync(0xffffffffu, place, n % 32)} * kTile;
+  }
+};
+
+/// blockIdx: split; kv head, and which kHeads of its query heads; sequence. The splits and their
+/// warps take tiles in turn; while a warp waits for one, the next is on its way too.
 template <int H, int kWarps>
 __global__ void __launch_bounds__(32 * kWarps, kResident<H> / kWarps)
     decode_kernel(DecodeArgs a, Parts parts) {
   const int sequence = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32;
-  const int kv_head = static_cast<int>(blockIdx.y % a.kv_heads), g = lane / 4, c = lane % 4;
-  const int from_head = static_cast<int>(blockIdx.y / a.kv_heads) * kHeads;
-  const int group = static_cast<int>(a.heads / a.kv_heads), heads = min(kHeads, group - from_head);
+  const int g = lane / 4, c = lane % 4;
+  const int kv_heads = static_cast<int>(a.kv_heads), group = static_cast<int>(a.heads) / kv_heads;
+  const int kv_head = static_cast<int>(blockIdx.y) % kv_heads;
+  const int from_head = static_cast<int>(blockIdx.y) / kv_heads * kHeads;
+  const int heads = min(kHeads, group - from_head);
   const int64_t first_head = sequence * a.heads + kv_head * group + from_head;
+  after_earlier_kernels();
   const int position = a.positions[sequence];
-  if (position >= 0 && blockIdx.x == 0 && from_head == 0) {
-    write_new<bf16>(a, sequence, position, kv_head, static_cast<int>(threadIdx.x), 32 * kWarps);
-  }
+  WarpTiles<kWarps> tiles;
+  extern __shared__ uint4 memory[];  // [warps][stages][pieces][lanes]
+  uint4* const places = memory + static_cast<int>(threadIdx.x) / 32 * kPlaces<H> + lane;
 
   uint32_t q[H / 8];  // of each step of 16 dims two words
   const bf16* q_row = static_cast<const bf16*>(a.q) + (first_head + g) * H + c * (H / 4);
   load_words<H / 8>(q, g < heads ? q_row : nullptr);
-  const int64_t fresh = (sequence * a.kv_heads + kv_head) * H, stride = a.kv_heads * H;
+  const int64_t fresh = (sequence * a.kv_heads + kv_head) * H;
+  const int stride = kv_heads * H;
   const float scale_log2 = a.scale * 1.44269504088896f;
 
-  Running<H> r;
-  const int tiles = (position + kTile) / kTile;  // none where position is -1
-  const int per_split = (tiles + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
-  const int first = static_cast<int>(blockIdx.x) * per_split;
-  for (int tile = first + static_cast<int>(threadIdx.x) / 32; tile < min(first + per_split, tiles);
-       tile += kWarps) {
-    const int start = tile * kTile;
-    const int64_t cached = row_of(a, sequence, start) * stride + kv_head * H;
+  // Groups of copies: one a tile, also behind the last, so that they can be counted.
+  const auto fetch = [&](int n) {
+    const int64_t cached = tiles.row(a, n) * stride + kv_head * H;
+    const int left = position - tiles.tile(n) * kTile;
     const TileRows<H> k{static_cast<const bf16*>(a.cache_k) + cached,
-                        static_cast<const bf16*>(a.k) + fresh, stride, position - start};
+                        static_cast<const bf16*>(a.k) + fresh, stride, left};
     const TileRows<H> v{static_cast<const bf16*>(a.cache_v) + cached,
-                        static_cast<const bf16*>(a.v) + fresh, stride, position - start};
-    take_tile<H>(r, q, k, v, scale_log2, g, c);
+                        static_cast<const bf16*>(a.v) + fresh, stride, left};
+    if (left >= 0) fetch_tile<H>(places + n % kStages * 32 * kPieces<H>, k, v, g, c);
+    __pipeline_commit();
+  };
+#pragma unroll
+  for (int n = 0; n < kStages; ++n) fetch(n);
+  if (position >= 0 && blockIdx.x == 0 && from_head == 0) {
+    write_new<bf16>(a, sequence, position, kv_head, static_cast<int>(threadIdx.x), 32 * kWarps);
   }
-  join_warps<H, kWarps>(r, a, parts, first_head, heads, g, c);
+  Running<H> r;
+  for (int n = 0; tiles.tile(n) * kTile <= position; ++n) {
+    __pipeline_wait_prior(kStages - 1);
+    take_tile<H>(r, q, places + n % kStages * 32 * kPieces<H>, position - tiles.tile(n) * kTile,
+                 scale_log2, c);
+    fetch(n + kStages);
+  }
+  __pipeline_wait_prior(0);
+  __syncwarp();  // the places become join_warps'
+  join_warps<H, kWarps>(r, a, parts, memory, first_head, heads, g, c);
 }
 
 /// One thread block a (head, sequence).
 template <int H>
 __global__ void merge_kernel(DecodeArgs a, Parts parts, int splits) {
+  after_earlier_kernels();
   const int64_t head = blockIdx.y * a.heads + blockIdx.x, part = head * splits;
   float max = -INFINITY, total = 0, o = 0;
   for (int s = 0; s < splits; ++s) max = fmaxf(max, parts.stats[part + s].x);
@@ -249,10 +219,14 @@ void launch(cudaStream_t stream, const DecodeArgs& a, int64_t splits, float* wor
   const Parts parts{reinterpret_cast<float2*>(workspace), workspace + 2 * parts_count};
   const dim3 grid(static_cast<unsigned>(splits), static_cast<unsigned>(a.kv_heads * head_groups(a)),
                   static_cast<unsigned>(a.sequences));
-  decode_kernel<H, kWarps><<<grid, 32 * kWarps, 0, stream>>>(a, parts);
+  constexpr int kShared = kWarps * kPlaces<H> * static_cast<int>(sizeof(uint4));
+  check(cudaFuncSetAttribute(decode_kernel<H, kWarps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             kShared),
+        "the shared memory of decode_attention");
+  launch_early(true, decode_kernel<H, kWarps>, grid, 32 * kWarps, kShared, stream, a, parts);
   if (splits == 1) return;
   const dim3 heads(static_cast<unsigned>(a.heads), static_cast<unsigned>(a.sequences));
-  merge_kernel<H><<<heads, H, 0, stream>>>(a, parts, static_cast<int>(splits));
+  launch_early(true, merge_kernel<H>, heads, H, 0, stream, a, parts, splits);
 }
 
 void launch(cudaStream_t stream, const DecodeArgs& a, float* workspace) {

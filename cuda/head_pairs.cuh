@@ -27,16 +27,20 @@ __device__ inline int visited_column() {
 __device__ inline int64_t visited_row() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
 __device__ inline int64_t visited_stride() { return int64_t{gridDim.x} * blockDim.y; }
 
-/// Turns the pairs (a, b) by the angles whose cosines are at `table`, sines `half` behind.
 template <int W>
-__device__ void rotate(float (&a)[W], float (&b)[W], const float* table, int half, float sign) {
-  const Pack<float, W> cosine = load<W>(table), sine = load<W>(table + half);
+__device__ void rotate(float (&a)[W], float (&b)[W], const Pack<float, W>& cosine,
+                       const Pack<float, W>& sine, float sign) {
 #pragma unroll
   for (int e = 0; e < W; ++e) {
     const float x = a[e], y = b[e], c = cosine[e], s = sign * sine[e];
     a[e] = x * c - y * s;
     b[e] = y * c + x * s;
   }
+}
+/// Turns the pairs (a, b) by the angles whose cosines are at `table`, sines `half` behind.
+template <int W>
+__device__ void rotate(float (&a)[W], float (&b)[W], const float* table, int half, float sign) {
+  rotate<W>(a, b, load<W>(table), load<W>(table + half), sign);
 }
 
 template <class T, int W>

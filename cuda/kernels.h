@@ -45,6 +45,8 @@ void gather_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out
                  const int32_t* index);
 void scatter_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
                   const int32_t* index);
+/// `out` may be pinned host memory. What is behind it starts sooner than behind a copy engine.
+void copy_by_kernel(cudaStream_t stream, int64_t bytes, void* out, const void* x);
 /// Copies `rows` pieces of `bytes` from pitch to pitch.
 void copy_columns(cudaStream_t stream, int64_t rows, int64_t bytes, void* out, int64_t out_pitch,
                   const void* in, int64_t in_pitch);

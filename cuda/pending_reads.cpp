@@ -6,8 +6,14 @@
 #include <utility>
 
 #include "cuda/check.h"
+#include "cuda/kernels.h"
 
 namespace verlcpp::cuda {
+namespace {
+/// Few bytes are written by a kernel: a step's tokens, between two graphs, would keep the GPU idle
+/// for longer than they take while it changes over to a copy engine and back.
+constexpr size_t kBytesByKernel = 16384;
+}  // namespace
 
 PendingReads::Pinned::Pinned(size_t size) : bytes(size) {
   check(cudaHostAlloc(reinterpret_cast<void**>(&data), bytes, cudaHostAllocDefault),
@@ -33,7 +39,9 @@ std::shared_ptr<PendingReads::Pinned> PendingReads::take(size_t bytes) {
 PendingRead PendingReads::read(const Tensor& x) {
   const auto size = static_cast<size_t>(x.bytes());
   auto pinned = take(size);
-  if (size > 0) {
+  if (size <= kBytesByKernel) {
+    copy_by_kernel(stream_, x.bytes(), pinned->data, x.data());
+  } else {
     check(cudaMemcpyAsync(pinned->data, x.data(), size, cudaMemcpyDeviceToHost, stream_),
           "read_later");
   }

@@ -50,23 +50,35 @@ __global__ void split_qkv_kernel(int64_t rows, Parts<T> to, const T* qkv, const 
                                  const float* table) {
   const int column = visited_column(), width = row_width(to), half = to.half;
   const int64_t t = visited_row();
+  after_earlier_kernels();
+  let_next_kernel_start();  // decode_attention
   if (t >= rows || column * W * 2 >= width) return;
   const Place<T, W> place(to, column);
-  float a[W], b[W];
-  load_floats<T, W>(a, qkv + t * width + place.in_row);
-  load_floats<T, W>(b, qkv + t * width + place.in_row + half);
+  const bool rotates = table != nullptr && place.rotates;
+  // All loads before anything waits for one: with few rows their latency is the kernel's time.
+  const T* from = qkv + t * width + place.in_row;
+  const float* angles = table + t * 2 * half + place.in_head;
+  Pack<float, W> cosine, sine;
+  Pack<T, W> bias_a, bias_b;
+  if (rotates) {
+    cosine = load<W>(angles);
+    sine = load<W>(angles + half);
+  }
   if (bias != nullptr) {
-    const Pack<T, W> bias_a = load<W>(bias + place.in_row);
-    const Pack<T, W> bias_b = load<W>(bias + place.in_row + half);
+    bias_a = load<W>(bias + place.in_row);
+    bias_b = load<W>(bias + place.in_row + half);
+  }
+  float a[W], b[W];
+  load_floats<T, W>(a, from);
+  load_floats<T, W>(b, from + half);
+  if (bias != nullptr) {
 #pragma unroll
     for (int e = 0; e < W; ++e) {
       a[e] += bias_a[e];
       b[e] += bias_b[e];
     }
   }
-  if (table != nullptr && place.rotates) {
-    rotate<W>(a, b, table + t * 2 * half + place.in_head, half, 1.0f);
-  }
+  if (rotates) rotate<W>(a, b, cosine, sine, 1.0f);
   T* part = place.part + t * place.stride;
   store(part, a);
   store(part + half, b);
@@ -172,9 +184,10 @@ void split_qkv(cudaStream_t stream, DType dtype, const QkvShape& shape, void* q,
   const bool wide = in_sixteen_pairs(dtype, shape, {q, k, v, qkv, bias, table});
   dispatch_wide(dtype, wide, [&]<class T, int W>() {
     const Visit visit = visit_rows(shape.rows, shape.width() / (2 * W));
-    split_qkv_kernel<T, W><<<visit.grid, visit.block, 0, stream>>>(
-        shape.rows, parts_of(shape, static_cast<T*>(q), static_cast<T*>(k), static_cast<T*>(v)),
-        static_cast<const T*>(qkv), static_cast<const T*>(bias), table);
+    launch_early(shape.rows <= kFewRows, split_qkv_kernel<T, W>, visit.grid, visit.block, 0, stream,
+                 shape.rows,
+                 parts_of(shape, static_cast<T*>(q), static_cast<T*>(k), static_cast<T*>(v)),
+                 static_cast<const T*>(qkv), static_cast<const T*>(bias), table);
   });
   check_launch("split_qkv");
 }

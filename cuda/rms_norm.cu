@@ -50,6 +50,31 @@ __device__ void load_row(Pack<T, W> (&row)[K], const T* from, int width, bool th
   }
 }
 
+/// The sum of a pack's squares, rounded alike wherever it is formed.
+template <class T, int W>
+__device__ float squares_of(const Pack<T, W>& pack) {
+  float sum = __fmul_rn(pack[0], pack[0]);
+#pragma unroll
+  for (int e = 1; e < W; ++e) sum = __fmaf_rn(pack[e], pack[e], sum);
+  return sum;
+}
+
+template <class T, int W>
+__device__ Pack<T, W> sum_of(const Pack<T, W>& a, const Pack<T, W>& b) {
+  float sum[W];
+#pragma unroll
+  for (int e = 0; e < W; ++e) sum[e] = a[e] + b[e];
+  return Pack<T, W>::of(sum);
+}
+
+template <class T, int W>
+__device__ Pack<T, W> normed(const Pack<T, W>& row, float scale, const Pack<T, W>& weight) {
+  float out[W];
+#pragma unroll
+  for (int e = 0; e < W; ++e) out[e] = row[e] * scale * weight[e];
+  return Pack<T, W>::of(out);
+}
+
 template <class T, int W, int K>
 __global__ void rms_norm_kernel(int64_t rows, int width, T* y, float* rstd, const T* x, const T* w,
                                 float eps, T* sum, const T* b) {
@@ -62,19 +87,13 @@ __global__ void rms_norm_kernel(int64_t rows, int width, T* y, float* rstd, cons
     load_row<T, W, K>(other, b + start, width, there);
 #pragma unroll
     for (int k = 0; k < K; ++k) {
-      float added[W];
-#pragma unroll
-      for (int e = 0; e < W; ++e) added[e] = row[k][e] + other[k][e];
-      row[k] = Pack<T, W>::of(added);
+      row[k] = sum_of(row[k], other[k]);
       if (there && column_of<W>(k) < width) store(sum + start + column_of<W>(k), row[k]);
     }
   }
   float squares = 0;
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-#pragma unroll
-    for (int e = 0; e < W; ++e) squares += row[k][e] * row[k][e];
-  }
+  for (int k = 0; k < K; ++k) squares += squares_of(row[k]);
   const float scale = rsqrtf(team_sum(squares, 0) / static_cast<float>(width) + eps);
   if (!there) return;
   if (threadIdx.x == 0) rstd[t] = scale;
@@ -82,12 +101,42 @@ __global__ void rms_norm_kernel(int64_t rows, int width, T* y, float* rstd, cons
   for (int k = 0; k < K; ++k) {
     const int column = column_of<W>(k);
     if (column >= width) continue;
-    const Pack<T, W> weight = load<W>(w + column);
-    float out[W];
-#pragma unroll
-    for (int e = 0; e < W; ++e) out[e] = row[k][e] * scale * weight[e];
-    store(y + start + column, out);
+    store(y + start + column, normed(row[k], scale, load<W>(w + column)));
   }
+}
+
+/// Few rows, whose time is that of one row: a block each, a pack a thread, all loads at once.
+/// Thread k lanes + l has the k-th pack of the other kernel's lane l, and adds up in its order: a
+/// row's bits are the same among few and among many.
+template <class T, int W>
+__global__ void rms_norm_few_kernel(int64_t lanes, int width, T* y, float* rstd, const T* x,
+                                    const T* w, float eps, T* sum, const T* b) {
+  __shared__ float squares_s[1024];
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const bool there = thread * W < width;
+  const int64_t place = int64_t{blockIdx.x} * width + thread * W;
+  Pack<T, W> row{}, other{}, weight{};
+  after_earlier_kernels();
+  if (there) {
+    row = load<W>(x + place);
+    if (b != nullptr) other = load<W>(b + place);
+    weight = load<W>(w + thread * W);
+  }
+  if (b != nullptr) row = sum_of(row, other);
+  squares_s[thread] = squares_of(row);
+  __syncthreads();
+  float squares = 0;
+  const int stride = static_cast<int>(lanes);
+  for (int first = 0; first < stride; first += 32) {
+    float of_lane = 0;
+    for (int i = first + thread % 32; i < threads; i += stride) of_lane += squares_s[i];
+    squares += warp_sum(of_lane);
+  }
+  const float scale = rsqrtf(squares / static_cast<float>(width) + eps);
+  if (thread == 0) rstd[blockIdx.x] = scale;
+  if (!there) return;
+  store(y + place, normed(row, scale, weight));
+  if (b != nullptr) store(sum + place, row);
 }
 
 /// Threads of a backward block, at most; where packs are 16 bytes two of them fit an SM, four with
@@ -232,18 +281,27 @@ bool by_sixteens(DType dtype, int64_t width, std::initializer_list<const void*> 
 }  // namespace
 
 // Most rows lie in one warp, 4 packs a lane with D = 896 and 6 with 1536, so that every lane has
-// much in flight and nobody waits at a barrier. Heads of 64 (QK norm) need 8 lanes.
+// much in flight and nobody waits at a barrier. Heads of 64 (QK norm) need 8 lanes. Rows that would
+// not fill the GPU so, those of a decoding step, have a block each.
 void rms_norm(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, void* y, float* rstd,
               const void* x, const void* w, double eps, void* sum, const void* b) {
   if (rows == 0) return;
   const bool wide = by_sixteens(dtype, width, {y, x, w, sum, b});
   dispatch_wide(dtype, wide, [&]<class T, int W>() {
     const auto launch = [&]<int K>() {
-      const dim3 block = block_of(lanes_for(width / W, K), 128);
-      rms_norm_kernel<T, W, K><<<grid_for(rows, block.y), block, 0, stream>>>(
-          rows, static_cast<int>(width), static_cast<T*>(y), rstd, static_cast<const T*>(x),
-          static_cast<const T*>(w), static_cast<float>(eps), static_cast<T*>(sum),
-          static_cast<const T*>(b));
+      const unsigned lanes = lanes_for(width / W, K);
+      const bool few = W > 1 && lanes >= 32 && rows <= kFewRows;
+      dim3 block = block_of(lanes, 128);
+      auto* kernel = rms_norm_kernel<T, W, K>;
+      if constexpr (W > 1) {
+        if (few) {
+          block = {static_cast<unsigned>((width / W + 31) / 32 * 32)};
+          kernel = rms_norm_few_kernel<T, W>;
+        }
+      }
+      launch_early(few, kernel, grid_for(rows, block.y), block, 0, stream, few ? lanes : rows,
+                   width, static_cast<T*>(y), rstd, static_cast<const T*>(x),
+                   static_cast<const T*>(w), eps, static_cast<T*>(sum), static_cast<const T*>(b));
     };
     if constexpr (W == 1) {
       launch.template operator()<8>();

@@ -17,6 +17,12 @@ __global__ void move_rows_kernel(int64_t rows, int64_t words, Word* out, const W
   for (int64_t i = threadIdx.x; i < words; i += blockDim.x) to[i] = from[i];
 }
 
+template <class Word>
+__global__ void copy_words_kernel(int64_t words, Word* out, const Word* x) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < words) out[i] = x[i];
+}
+
 template <bool kGather>
 void move_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* out, const void* x,
                const int32_t* index) {
@@ -42,6 +48,16 @@ void scatter_rows(cudaStream_t stream, int64_t rows, int64_t row_bytes, void* ou
                   const int32_t* index) {
   move_rows<false>(stream, rows, row_bytes, out, x, index);
   check_launch("scatter_rows");
+}
+
+void copy_by_kernel(cudaStream_t stream, int64_t bytes, void* out, const void* x) {
+  if (bytes == 0) return;
+  with_words(bytes, {out, x}, [&]<class Word>() {
+    const int64_t words = bytes / static_cast<int64_t>(sizeof(Word));
+    copy_words_kernel<<<grid_for(words, 256), 256, 0, stream>>>(words, static_cast<Word*>(out),
+                                                                static_cast<const Word*>(x));
+  });
+  check_launch("copy_by_kernel");
 }
 
 void copy_columns(cudaStream_t stream, int64_t rows, int64_t bytes, void* out, int64_t out_pitch,

@@ -7,99 +7,223 @@
 
 // Sampling from all tokens: one read of the logits, by several blocks a row. Ties go to the lower
 // token, as on the CPU.
+//
+// A score z + noise, noise = -log E with E = -log u, is largest where E / e^z is smallest: tokens
+// race, and arrive at that time. 1 - u <= E <= (1 - u) / u bounds a time without a logarithm, and
+// so tells of nearly all tokens that others arrive before them. Those few that may be first are
+// computed in double as on the CPU.
 
 namespace verlcpp::cuda {
 namespace {
 
-constexpr int kPartThreads = 256;
+constexpr int kPartThreads = 256, kBlocksOfSm = 4;
+constexpr int kQuads = 4;  // four logits each, that a thread reads at one time
 constexpr int kMostParts = 32;
 
-/// What one block finds in its part of a row: the largest z, the sum of e^(z - max), the best.
+/// What one block finds in its part of a row: the best, and the sum of 2^(z - reference). Here and
+/// below z = logit / temperature * log2 e.
 struct Part {
   double sum;
   Best best;
-  float max;
+  float reference;
 };
 
-/// Four logits from token 4 q on, -inf behind the row's end.
-__device__ inline float4 four_logits(const float* row, int q, int vocab) {
-  if (vocab % 4 == 0) return reinterpret_cast<const float4*>(row)[q];
-  const auto at = [&](int v) { return v < vocab ? row[v] : -INFINITY; };
-  return {at(4 * q), at(4 * q + 1), at(4 * q + 2), at(4 * q + 3)};
+/// The tokens of one block: the quads [first, end) of a row.
+struct Range {
+  const float* row;
+  int vocab, first, end;
+
+  __device__ Range(const float* logits, int of_vocab) : vocab(of_vocab) {
+    row = logits + int64_t{blockIdx.y} * vocab;
+    const int quads = (vocab + 3) / 4, blocks = static_cast<int>(gridDim.x);
+    const int count = (quads + blocks - 1) / blocks;
+    first = static_cast<int>(blockIdx.x) * count;
+    end = min(first + count, quads);
+  }
+  /// From token 4 q on; -inf behind the row's end, and behind the range's.
+  __device__ float4 at(int q) const {
+    if (q >= end) return {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    if (vocab % 4 == 0) return reinterpret_cast<const float4*>(row)[q];
+    const auto one = [&](int v) { return v < vocab ? row[v] : -INFINITY; };
+    return {one(4 * q), one(4 * q + 1), one(4 * q + 2), one(4 * q + 3)};
+  }
+  /// The largest logit of the quads before `to`; the block's.
+  __device__ float largest(int to) const {
+    float high = -INFINITY;
+#pragma unroll kQuads
+    for (int q = first + static_cast<int>(threadIdx.x); q < to; q += kPartThreads) {
+      const float4 x = at(q);
+      high = fmaxf(fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)), high);
+    }
+    return block_max(high);
+  }
+};
+
+/// Where it is below 2^-126, 0.
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
-/// One thread's running values. The noise of a token is -log E, E = -log u >= 1 - u, so the token
-/// can only be the warp's best so far if 1 - u <= e^(z - best): which a comparison of what the
-/// softmax's sum needs anyway decides, but for few tokens, and those are computed in double as on
-/// the CPU.
-struct Running {
-  float max = -INFINITY, sum = 0;
-  double bar = -HUGE_VAL;  // the warp's best score
-  float reach = INFINITY;  // e^(max - bar), and a little more than rounding may be wrong by
-  Best best;
+/// One thread's part in the race. Times are in units of 2^-32 at a token of z = reference; a
+/// token's rate is 2^(z - reference), +inf where it is far above.
+struct Runner {
+  double temperature;
+  uint2 row_key;
+  float scale, reference, slack;
+  float sum = 0;
+  float reach = INFINITY;  // nobody who arrives later can be first
+  Best best;               // of those computed
+  // A token that may be first, not computed yet.
+  int token = -1;
+  float earliest = 0, logit = 0;
+  uint32_t word = 0;
 
-  __device__ void set_reach() {
-    reach = expf(static_cast<float>(max - bar) + 1e-3f + 1e-6f * fabsf(max));
+  __device__ Runner(const DrawOptions& draw, uint2 key, float largest)
+      : temperature(draw.temperature), row_key(key), scale(log2_scale(draw)) {
+    reference = fminf(fmaxf(largest * scale, -1e30f), 1e30f);
+    // Rates err by roundings of z and of its distance from the reference.
+    slack = exp2f(2e-3f + 1e-6f * fabsf(reference));
   }
-  /// Four tokens from 4 q on. Returns whether one had to be looked at.
-  template <bool kGreedy>
-  __device__ bool take(int q, const float4& four, const DrawOptions& options, uint2 row_key) {
-    const float logit[4] = {four.x, four.y, four.z, four.w};
-    const auto temperature = static_cast<float>(options.temperature);
-    float z[4], high = -INFINITY;
-    for (int i = 0; i < 4; ++i) high = fmaxf(high, z[i] = logit[i] / temperature);
-    if (high == -INFINITY) return false;
-    if (high > max) {
-      sum *= expf(max - high);
-      max = high;
-      set_reach();
-    }
-    uint4 block{};
-    if (!kGreedy) block = philox4x32({static_cast<uint32_t>(q), 0, 0, 0}, row_key);
-    const uint32_t word[4] = {block.x, block.y, block.z, block.w};
-    bool looked = false;
+  __device__ static float log2_scale(const DrawOptions& draw) {
+    return static_cast<float>(1.4426950408889634 / draw.temperature);
+  }
+  __device__ uint4 words(int q) const {
+    return philox4x32({static_cast<uint32_t>(q), 0, 0, 0}, row_key);
+  }
+  __device__ float rate(float x) const { return exp2_fast(fmaf(x, scale, -reference)); }
+  __device__ static float earliest_of(uint32_t w) { return __uint2float_rn(~w); }
+  /// A token of that rate arrives before.
+  __device__ void arrives(uint32_t w, float its_rate) {
+    const float u = (__uint2float_rn(w) + 0.5f) * 0x1p-32f;
+    const float latest = (earliest_of(w) + 1.0f) * slack / (u * its_rate);
+    reach = fmaxf(fminf(reach, latest), 1e-37f);
+  }
+  __device__ void settle() {
+    if (token >= 0 && earliest < reach) best.take(logit / temperature + gumbel(word), token);
+    token = -1;
+  }
+  __device__ void consider(int its_token, float its_logit, uint32_t its_word) {
+    const float its_rate = rate(its_logit);
+    if (!(earliest_of(its_word) < its_rate * reach)) return;  // nor where it is NaN
+    arrives(its_word, its_rate);
+    settle();
+    token = its_token;
+    logit = its_logit;
+    word = its_word;
+    earliest = earliest_of(its_word) / its_rate;
+  }
+  /// Of the quad q everything but who is first. Returns whether that may be one of the four, or one
+  /// is NaN.
+  __device__ bool skim(int q, const float4& x) {
+    const float together = (rate(x.x) + rate(x.y)) + (rate(x.z) + rate(x.w));
+    sum += together;
+    const uint4 w = words(q);
+    return !(earliest_of(max(max(w.x, w.y), max(w.z, w.w))) >= together * reach);
+  }
+  /// In a loop, so that there is little code.
+  __device__ void look_at(int q, const float4& x) {
+    const uint4 w = words(q);
+#pragma unroll 1
     for (int i = 0; i < 4; ++i) {
-      const float e = expf(z[i] - max);
-      sum += e;
-      if (kGreedy) {
-        best.take(logit[i], 4 * q + i);
-        continue;
-      }
-      if (__uint2float_rn(~word[i]) * 0x1p-32f > e * reach) continue;  // NaN is looked at
-      best.take(logit[i] / options.temperature + gumbel(word[i]), 4 * q + i);
-      looked = true;
+      const float logits[2] = {i % 2 == 0 ? x.x : x.y, i % 2 == 0 ? x.z : x.w};
+      const uint32_t its_words[2] = {i % 2 == 0 ? w.x : w.y, i % 2 == 0 ? w.z : w.w};
+      consider(4 * q + i, i < 2 ? logits[0] : logits[1], i < 2 ? its_words[0] : its_words[1]);
     }
-    return looked;
   }
-  __device__ void raise_bar() {
-    bar = best.score;
-    for (int offset = 16; offset > 0; offset /= 2) {
-      bar = fmax(bar, __shfl_xor_sync(0xffffffffu, bar, offset));
+  __device__ void take_greedily(int q, const float4& x) {
+    const float logits[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sum += rate(logits[i]);
+      best.take(logits[i], 4 * q + i);
     }
-    set_reach();
   }
 };
 
-/// blockIdx: part, row.
-template <bool kGreedy>
-__global__ void part_kernel(int vocab, Part* parts, const float* logits, const int32_t* counters,
-                            DrawOptions options) {
-  const int64_t row = blockIdx.y;
-  const uint2 row_key = row_key_of(counters, row, options);
-  const int quads = (vocab + 3) / 4, count = (quads + gridDim.x - 1) / gridDim.x;
-  const int first = static_cast<int>(blockIdx.x) * count, end = min(first + count, quads);
-  Running r;
-  for (int start = first; start < end; start += kPartThreads) {
-    const int q = start + static_cast<int>(threadIdx.x);
-    const bool looked = q < end && r.take<kGreedy>(q, four_logits(logits + row * vocab, q, vocab),
-                                                   options, row_key);
-    if (__any_sync(0xffffffffu, looked)) r.raise_bar();
+/// The smallest reach of the block, as bits: of positive floats these have the same order. Only
+/// atomics meet there between barriers.
+struct Reach {
+  uint32_t& bits;
+  /// Takes in a warp's, and returns what is known by then.
+  __device__ float share(float reach) const {
+    const uint32_t mine = __reduce_min_sync(0xffffffffu, __float_as_uint(reach));
+    uint32_t before = 0;
+    if (threadIdx.x % 32 == 0) before = atomicMin(&bits, mine);
+    return __uint_as_float(min(mine, __shfl_sync(0xffffffffu, before, 0)));
   }
-  const float max = block_max(r.max);
-  const double own = r.max == -INFINITY ? 0.0 : r.sum * static_cast<double>(expf(r.max - max));
-  const double sum = block_sum(own);
+};
+
+/// The first quad of each thread is visited twice: before the others are, it says about what time
+/// the first will arrive at.
+__device__ inline void start_race(Runner& r, const Range& range, const Reach& reach) {
+  if (threadIdx.x == 0) reach.bits = __float_as_uint(INFINITY);
+  __syncthreads();
+  const int q = range.first + static_cast<int>(threadIdx.x);
+  const float4 x = range.at(q);
+  const uint4 w = r.words(q);
+  r.arrives(w.x, r.rate(x.x));
+  r.arrives(w.y, r.rate(x.y));
+  r.arrives(w.z, r.rate(x.z));
+  r.arrives(w.w, r.rate(x.w));
+  r.reach = reach.share(r.reach);
+  __syncthreads();
+}
+
+template <bool kGreedy>
+__device__ void take_all(Runner& r, const Range& range, const Reach& reach) {
+  for (int start = range.first; start < range.end; start += kQuads * kPartThreads) {
+    const int q = start + static_cast<int>(threadIdx.x);
+    float4 x[kQuads];
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) x[i] = range.at(q + i * kPartThreads);
+    if (!kGreedy) r.reach = reach.share(r.reach);
+    unsigned close = 0;  // quads to be looked at
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      if (q + i * kPartThreads >= range.end) continue;
+      if (kGreedy) {
+        r.take_greedily(q + i * kPartThreads, x[i]);
+      } else if (r.skim(q + i * kPartThreads, x[i])) {
+        close |= 1u << i;
+      }
+    }
+    for (; close != 0; close &= close - 1) {
+      const int again = q + (__ffs(static_cast<int>(close)) - 1) * kPartThreads;
+      r.look_at(again, range.at(again));
+    }
+  }
+  if (!kGreedy) reach.share(r.reach);
+}
+
+/// blockIdx: part, row. Rates refer to the largest of the range's first tokens; only where another
+/// is so far above it that the sum overflows, all of it is done again.
+template <bool kGreedy>
+__global__ void __launch_bounds__(kPartThreads, kBlocksOfSm)
+    part_kernel(int vocab, Part* parts, const float* logits, const int32_t* counters,
+                DrawOptions options) {
+  __shared__ uint32_t reach_s;
+  const Reach reach{reach_s};
+  const Range range(logits, vocab);
+  const uint2 row_key = row_key_of(counters, blockIdx.y, options);
+  int seen = min(range.end, range.first + kQuads * kPartThreads);
+  Runner r(options, row_key, range.largest(seen));
+  for (;;) {
+    if (!kGreedy) start_race(r, range, reach);
+    take_all<kGreedy>(r, range, reach);
+    if (!__syncthreads_or(r.sum > 1e38f) || seen == range.end) break;
+    seen = range.end;
+    r = Runner(options, row_key, range.largest(seen));
+  }
+  if (!kGreedy) {
+    r.reach = __uint_as_float(reach.bits);
+    r.settle();
+  }
+  const double sum = block_sum(static_cast<double>(r.sum));
   const Best best = block_best(r.best);
-  if (threadIdx.x == 0) parts[row * gridDim.x + blockIdx.x] = {sum, best, max};
+  if (threadIdx.x != 0) return;
+  parts[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = {sum, best, r.reference};
 }
 
 /// One warp a row.
@@ -107,20 +231,22 @@ __global__ void join_kernel(int vocab, int parts, int32_t* ids, float* log_prob,
                             const float* logits, DrawOptions options) {
   const int64_t row = blockIdx.x;
   const int lane = static_cast<int>(threadIdx.x);
+  after_earlier_kernels();
   Part mine{0, {}, -INFINITY};
   if (lane < parts) mine = part[row * parts + lane];
-  float max = mine.max;
+  float reference = mine.reference;
   for (int offset = 16; offset > 0; offset /= 2) {
-    max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, offset));
+    reference = fmaxf(reference, __shfl_xor_sync(0xffffffffu, reference, offset));
   }
-  double sum = mine.max == -INFINITY ? 0.0 : mine.sum * exp(static_cast<double>(mine.max) - max);
+  double sum = lane < parts ? mine.sum * exp2(static_cast<double>(mine.reference) - reference) : 0;
   for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
   const Best best = warp_best(mine.best);
   if (lane != 0) return;
   const int token = best.token < vocab ? best.token : 0;  // where all logits are NaN
   ids[row] = token;
-  const float z = logits[row * vocab + token] / static_cast<float>(options.temperature);
-  log_prob[row] = static_cast<float>(z - (max + log(sum)));
+  // With the same scale as in the sum, whose rounding then matters little.
+  const double z = static_cast<double>(logits[row * vocab + token]) * Runner::log2_scale(options);
+  log_prob[row] = static_cast<float>(0.6931471805599453 * (z - (reference + log2(sum))));
 }
 
 bool cuts(int64_t vocab, const SamplingOptions& options) {
@@ -128,11 +254,10 @@ bool cuts(int64_t vocab, const SamplingOptions& options) {
          ((options.top_k > 0 && options.top_k < vocab) || options.top_p < 1.0);
 }
 
-/// Blocks a row: enough for the whole GPU, of a thousand quads at least.
+/// Blocks a row: as many as are on the whole GPU at one time, of a thousand quads at least.
 int64_t parts_of(int64_t rows, int64_t vocab) {
-  constexpr int64_t kBlocks = 8 * 132;  // on all multiprocessors of an H200 at one time
   const int64_t most = std::min<int64_t>(kMostParts, (vocab + 4095) / 4096);
-  return std::clamp<int64_t>(kBlocks / rows, 1, most);
+  return std::clamp<int64_t>(kBlocksOfSm * kSms / rows, 1, most);
 }
 
 }  // namespace
@@ -161,8 +286,8 @@ void sample(cudaStream_t stream, int64_t rows, int64_t vocab, int32_t* ids, floa
   auto* part = reinterpret_cast<Part*>(workspace);
   const auto kernel = greedy ? part_kernel<true> : part_kernel<false>;
   kernel<<<grid, kPartThreads, 0, stream>>>(n, part, logits, counters, device);
-  join_kernel<<<static_cast<unsigned>(rows), 32, 0, stream>>>(n, static_cast<int>(parts), ids,
-                                                              log_prob, part, logits, device);
+  launch_early(true, join_kernel, static_cast<unsigned>(rows), 32, 0, stream, n, parts, ids,
+               log_prob, part, logits, device);
   check_launch("sample");
 }
 

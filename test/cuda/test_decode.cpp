@@ -38,24 +38,31 @@ std::vector<T> read_ints(Backend& backend, const Tensor& x) {
   return values;
 }
 
+void check_decode(Backend& gpu, const DecodeCase& c) {
+  cpu::CpuBackend cpu;
+  const Decoded want = decoded({cpu, DType::kFloat64}, c);
+  for (const auto& [dtype, tolerance] :
+       {std::pair{DType::kFloat32, 1e-5}, {DType::kBFloat16, 0.02}}) {
+    INFO(c.name << ", " << name_of(dtype));
+    const Decoded got = decoded({gpu, dtype}, c);
+    CHECK(difference(got.o, want.o) < tolerance);
+    CHECK(difference(got.cache_k, want.cache_k) == 0);
+    CHECK(difference(got.cache_v, want.cache_v) == 0);
+    CHECK(decoded({gpu, dtype}, c).o == got.o);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("decode attention equals the CPU's, in float32 and within bfloat16's rounding",
           "[small][own]") {
   const auto gpu = cuda::make_backend(0);
-  cpu::CpuBackend cpu;
-  for (const DecodeCase& c : decode_cases()) {
-    const Decoded want = decoded({cpu, DType::kFloat64}, c);
-    for (const auto& [dtype, tolerance] :
-         {std::pair{DType::kFloat32, 1e-5}, {DType::kBFloat16, 0.02}}) {
-      INFO(c.name << ", " << name_of(dtype));
-      const Decoded got = decoded({*gpu, dtype}, c);
-      CHECK(difference(got.o, want.o) < tolerance);
-      CHECK(difference(got.cache_k, want.cache_k) == 0);
-      CHECK(difference(got.cache_v, want.cache_v) == 0);
-      CHECK(decoded({*gpu, dtype}, c).o == got.o);
-    }
-  }
+  for (const DecodeCase& c : decode_cases()) check_decode(*gpu, c);
+}
+
+TEST_CASE("decode attention over more positions than a warp knows the places of at one time") {
+  const auto gpu = cuda::make_backend(0);
+  check_decode(*gpu, {"a book", 1, 1, 64, 64, {270000}});
 }
 
 TEST_CASE("sequences advance on the GPU as on the CPU", "[small][own]") {
@@ -186,19 +193,21 @@ TEST_CASE("what is no op is refused in a body; a body that fails leaves the back
 TEST_CASE("later reads on a GPU hand out what the tensor held when they were asked for") {
   const auto gpu = cuda::make_backend(0);
   const OpRun run{*gpu, DType::kFloat32};
-  const Tensor x = run.filled(0, {1000}), one = run.filled(1, {1000});
-  std::vector<PendingRead> reads;
-  for (int i = 0; i < 20; ++i) {
-    gpu->add(x, x, one);
-    reads.push_back(gpu->read_later(x));
-    if (i % 3 == 2) reads.erase(reads.begin());  // never asked for, its memory serves again
-  }
-  const double first = 20.0 - static_cast<double>(reads.size()) + 1;
-  for (size_t i = reads.size(); i-- > 0;) {
-    const auto bytes = reads[i]();
-    REQUIRE(bytes.size() == 4000);
-    const auto* values = reinterpret_cast<const float*>(bytes.data());
-    CHECK(std::count(values, values + 1000, static_cast<float>(first + static_cast<double>(i))) ==
-          1000);
+  for (const int64_t n : {1, 1000, 100001}) {  // a few, by a kernel, and many
+    const Tensor x = run.filled(0, {n}), one = run.filled(1, {n});
+    std::vector<PendingRead> reads;
+    for (int i = 0; i < 20; ++i) {
+      gpu->add(x, x, one);
+      reads.push_back(gpu->read_later(x));
+      if (i % 3 == 2) reads.erase(reads.begin());  // never asked for, its memory serves again
+    }
+    const double first = 20.0 - static_cast<double>(reads.size()) + 1;
+    for (size_t i = reads.size(); i-- > 0;) {
+      const auto bytes = reads[i]();
+      REQUIRE(static_cast<int64_t>(bytes.size()) == 4 * n);
+      const auto* values = reinterpret_cast<const float*>(bytes.data());
+      CHECK(std::count(values, values + n, static_cast<float>(first + static_cast<double>(i))) ==
+            n);
+    }
   }
 }

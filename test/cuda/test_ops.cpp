@@ -1,9 +1,9 @@
 // CudaBackend against CpuBackend over the op table: same inputs, outputs poisoned first.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
-#include "base/rng.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/op_cases.h"
 #include "cuda/runtime.h"
@@ -164,77 +164,29 @@ TEST_CASE("embedding gradients of often repeated tokens equal the CPU's, every t
   }
 }
 
-// --- ops without a backward, which the table does not hold
+// --- beside the table
 
-namespace {
-
-struct Drawn {
-  std::vector<int32_t> ids;
-  std::vector<double> log_prob;
-};
-
-/// Row r has counter {r, 5, 6, 7}.
-Drawn draw(Backend& backend, const std::vector<double>& logits, int64_t rows,
-           const SamplingOptions& options) {
-  const OpRun run{backend, DType::kFloat32};
-  const int64_t vocab = static_cast<int64_t>(logits.size()) / rows;
-  std::vector<int32_t> counters;
-  for (int32_t r = 0; r < rows; ++r) counters.insert(counters.end(), {r, 5, 6, 7});
-  const Tensor ids = run.ints(std::vector<int32_t>(static_cast<size_t>(rows), -1));
-  const Tensor log_prob = run.poisoned({rows});
-  backend.sample(ids, log_prob, run.from(logits, {rows, vocab}), run.ints(counters, {rows, 4}),
-                 options);
-  Drawn out{std::vector<int32_t>(static_cast<size_t>(rows)), download(backend, log_prob)};
-  backend.read(std::as_writable_bytes(std::span(out.ids)), ids);
-  return out;
-}
-
-}  // namespace
-
-TEST_CASE("the GPU draws the CPU's tokens", "[small][own]") {
+TEST_CASE("a row's norm has the same bits among few rows and among many", "[own]") {
   const auto gpu = cuda::make_backend(0);
-  cpu::CpuBackend cpu;
-  const PhiloxKey key = rng_key(11, RngPurpose::kSampling);
-  for (const int64_t vocab : {1, 31, 2053}) {
-    const int64_t rows = 200;
-    std::vector<double> logits = random_values(rows * vocab, 9);
-    // Ties: every third row holds few values.
-    for (int64_t i = 0; i < rows * vocab; ++i) {
-      auto& z = logits[static_cast<size_t>(i)];
-      if (i / vocab % 3 == 0) z = std::round(z);
-    }
-    for (const SamplingOptions& options :
-         {SamplingOptions{0, -1, 1.0, key}, SamplingOptions{1.0, -1, 1.0, key},
-          SamplingOptions{1.7, 5, 1.0, key}, SamplingOptions{0.6, -1, 0.8, key},
-          SamplingOptions{1.0, 20, 0.5, key}}) {
-      INFO(vocab << " tokens, temperature " << options.temperature << ", top_k " << options.top_k
-                 << ", top_p " << options.top_p);
-      const Drawn got = draw(*gpu, logits, rows, options), want = draw(cpu, logits, rows, options);
-      CHECK(got.ids == want.ids);
-      CHECK(largest_error(got.log_prob, want.log_prob) < 1e-5);
-    }
-  }
-}
-
-TEST_CASE("the GPU draws the CPU's tokens from vocabularies that several blocks share", "[own]") {
-  const auto gpu = cuda::make_backend(0);
-  cpu::CpuBackend cpu;
-  const PhiloxKey key = rng_key(12, RngPurpose::kSampling);
-  for (const auto& [rows, vocab] : {std::pair<int64_t, int64_t>{70, 40001}, {9, 151936}}) {
-    std::vector<double> logits = random_values(rows * vocab, 10);
-    for (int64_t i = 0; i < rows * vocab; ++i) {
-      auto& z = logits[static_cast<size_t>(i)];
-      const int64_t row = i / vocab;
-      if (row % 3 == 0) z = std::round(4 * z);                // ties
-      if (row % 3 == 1 && i % vocab % 5 != 2) z = -HUGE_VAL;  // most are ruled out
-      if (row % 3 == 2) z *= 20;
-    }
-    for (const double temperature : {0.0, 0.3, 1.0, 3.0}) {
-      INFO(vocab << " tokens, temperature " << temperature);
-      const SamplingOptions options{.temperature = temperature, .key = key};
-      const Drawn got = draw(*gpu, logits, rows, options), want = draw(cpu, logits, rows, options);
-      CHECK(got.ids == want.ids);
-      CHECK(largest_error(got.log_prob, want.log_prob) < 1e-5);
+  for (const int64_t width : {512, 896, 1536, 3584, 8192}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      if (width * size_of(dtype) > 16384) continue;
+      INFO(width << ", " << name_of(dtype));
+      const OpRun run{*gpu, dtype};
+      const int64_t rows = 1200, few = 3;
+      const auto normed = [&](int64_t count) {
+        const Tensor a = run.from(random_values(rows * width, 17), {rows, width}).rows(0, count);
+        const Tensor b = run.from(random_values(rows * width, 18), {rows, width}).rows(0, count);
+        const Tensor w = run.from(random_values(width, 19), {width});
+        const Tensor sum = run.poisoned({count, width}), y = run.poisoned({count, width});
+        const Tensor plain = run.poisoned({count, width});
+        const Tensor rstd = OpRun{*gpu, DType::kFloat32}.poisoned({count});
+        gpu->add_rms_norm(sum, y, rstd, a, b, w, 1e-6);
+        gpu->rms_norm(plain, rstd, sum, w, 1e-6);
+        CHECK(download(*gpu, plain) == download(*gpu, y));
+        return std::array{download(*gpu, y.rows(0, few)), download(*gpu, rstd.rows(0, few))};
+      };
+      CHECK(normed(few) == normed(rows));
     }
   }
 }
