@@ -201,8 +201,6 @@ void launch_early(bool early, void (*kernel)(Params...), dim3 grid, dim3 block, 
 }
 /// All they wrote is visible behind it. A kernel that was not launched early does not wait.
 __device__ inline void after_earlier_kernels() { cudaGridDependencySynchronize(); }
-/// Once all blocks have called this, a kernel launched early behind this one may start.
-__device__ inline void let_next_kernel_start() { cudaTriggerProgrammaticLaunchCompletion(); }
 
 /// out[i] += sum of the rows of parts [rows, width], always in the same order (elementwise.cu).
 void add_rows(cudaStream_t stream, int64_t rows, int64_t width, float* out, const float* parts);

@@ -51,7 +51,6 @@ __global__ void split_qkv_kernel(int64_t rows, Parts<T> to, const T* qkv, const 
   const int column = visited_column(), width = row_width(to), half = to.half;
   const int64_t t = visited_row();
   after_earlier_kernels();
-  let_next_kernel_start();  // decode_attention
   if (t >= rows || column * W * 2 >= width) return;
   const Place<T, W> place(to, column);
   const bool rotates = table != nullptr && place.rotates;
