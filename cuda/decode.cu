@@ -131,7 +131,6 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<H> / kWarps)
   const int from_head = static_cast<int>(blockIdx.y) / kv_heads * kHeads;
   const int heads = min(kHeads, group - from_head);
   const int64_t first_head = sequence * a.heads + kv_head * group + from_head;
-  after_earlier_kernels();
   const int position = a.positions[sequence];
   WarpTiles<kWarps> tiles;
   extern __shared__ uint4 memory[];  // [warps][stages][pieces][lanes]
@@ -175,7 +174,6 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<H> / kWarps)
 /// One thread block a (head, sequence).
 template <int H>
 __global__ void merge_kernel(DecodeArgs a, Parts parts, int splits) {
-  after_earlier_kernels();
   const int64_t head = blockIdx.y * a.heads + blockIdx.x, part = head * splits;
   float max = -INFINITY, total = 0, o = 0;
   for (int s = 0; s < splits; ++s) max = fmaxf(max, parts.stats[part + s].x);
@@ -223,10 +221,10 @@ void launch(cudaStream_t stream, const DecodeArgs& a, int64_t splits, float* wor
   check(cudaFuncSetAttribute(decode_kernel<H, kWarps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kShared),
         "the shared memory of decode_attention");
-  launch_early(true, decode_kernel<H, kWarps>, grid, 32 * kWarps, kShared, stream, a, parts);
+  decode_kernel<H, kWarps><<<grid, 32 * kWarps, kShared, stream>>>(a, parts);
   if (splits == 1) return;
   const dim3 heads(static_cast<unsigned>(a.heads), static_cast<unsigned>(a.sequences));
-  launch_early(true, merge_kernel<H>, heads, H, 0, stream, a, parts, splits);
+  merge_kernel<H><<<heads, H, 0, stream>>>(a, parts, static_cast<int>(splits));
 }
 
 void launch(cudaStream_t stream, const DecodeArgs& a, float* workspace) {

@@ -179,29 +179,6 @@ inline unsigned grid_for(int64_t n, int64_t per_block, int64_t most = int64_t{1}
   return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
-/// Kernels over so few rows, those of a decoding step, take little longer than to start and to end.
-constexpr int64_t kFewRows = 8 * 132;
-
-/// Launches `kernel`, if `early` while the kernel before it still ends (programmatic dependent
-/// launch): it calls after_earlier_kernels() before it touches memory, in every thread.
-template <class... Params, class... Args>
-void launch_early(bool early, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
-                  cudaStream_t stream, Args... args) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);  // check_launch is next
-}
-/// All they wrote is visible behind it. A kernel that was not launched early does not wait.
-__device__ inline void after_earlier_kernels() { cudaGridDependencySynchronize(); }
-
 /// out[i] += sum of the rows of parts [rows, width], always in the same order (elementwise.cu).
 void add_rows(cudaStream_t stream, int64_t rows, int64_t width, float* out, const float* parts);
 

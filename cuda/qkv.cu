@@ -50,7 +50,6 @@ __global__ void split_qkv_kernel(int64_t rows, Parts<T> to, const T* qkv, const 
                                  const float* table) {
   const int column = visited_column(), width = row_width(to), half = to.half;
   const int64_t t = visited_row();
-  after_earlier_kernels();
   if (t >= rows || column * W * 2 >= width) return;
   const Place<T, W> place(to, column);
   const bool rotates = table != nullptr && place.rotates;
@@ -183,10 +182,9 @@ void split_qkv(cudaStream_t stream, DType dtype, const QkvShape& shape, void* q,
   const bool wide = in_sixteen_pairs(dtype, shape, {q, k, v, qkv, bias, table});
   dispatch_wide(dtype, wide, [&]<class T, int W>() {
     const Visit visit = visit_rows(shape.rows, shape.width() / (2 * W));
-    launch_early(shape.rows <= kFewRows, split_qkv_kernel<T, W>, visit.grid, visit.block, 0, stream,
-                 shape.rows,
-                 parts_of(shape, static_cast<T*>(q), static_cast<T*>(k), static_cast<T*>(v)),
-                 static_cast<const T*>(qkv), static_cast<const T*>(bias), table);
+    split_qkv_kernel<T, W><<<visit.grid, visit.block, 0, stream>>>(
+        shape.rows, parts_of(shape, static_cast<T*>(q), static_cast<T*>(k), static_cast<T*>(v)),
+        static_cast<const T*>(qkv), static_cast<const T*>(bias), table);
   });
   check_launch("split_qkv");
 }

@@ -116,7 +116,6 @@ __global__ void rms_norm_few_kernel(int64_t lanes, int width, T* y, float* rstd,
   const bool there = thread * W < width;
   const int64_t place = int64_t{blockIdx.x} * width + thread * W;
   Pack<T, W> row{}, other{}, weight{};
-  after_earlier_kernels();
   if (there) {
     row = load<W>(x + place);
     if (b != nullptr) other = load<W>(b + place);
@@ -261,6 +260,8 @@ __global__ void __launch_bounds__((kMostThreads<W, K>), (kBlocksOfSm<W, K>))
   add_up_teams<W, K>(parts + int64_t{blockIdx.x} * rows.width, d_w, rows.width);
 }
 
+constexpr int64_t kFewRows = 8 * kSms;
+
 /// Lanes of a team that hold so many packs, `each` of them at most.
 unsigned lanes_for(int64_t packs, int64_t each) {
   const int64_t lanes = (packs + each - 1) / each;
@@ -290,18 +291,22 @@ void rms_norm(cudaStream_t stream, DType dtype, int64_t rows, int64_t width, voi
   dispatch_wide(dtype, wide, [&]<class T, int W>() {
     const auto launch = [&]<int K>() {
       const unsigned lanes = lanes_for(width / W, K);
-      const bool few = W > 1 && lanes >= 32 && rows <= kFewRows;
       dim3 block = block_of(lanes, 128);
+      unsigned grid = grid_for(rows, block.y);
+      int64_t rows_or_lanes = rows;
       auto* kernel = rms_norm_kernel<T, W, K>;
       if constexpr (W > 1) {
-        if (few) {
+        if (lanes >= 32 && rows <= kFewRows) {
           block = {static_cast<unsigned>((width / W + 31) / 32 * 32)};
+          grid = static_cast<unsigned>(rows);
+          rows_or_lanes = lanes;
           kernel = rms_norm_few_kernel<T, W>;
         }
       }
-      launch_early(few, kernel, grid_for(rows, block.y), block, 0, stream, few ? lanes : rows,
-                   width, static_cast<T*>(y), rstd, static_cast<const T*>(x),
-                   static_cast<const T*>(w), eps, static_cast<T*>(sum), static_cast<const T*>(b));
+      kernel<<<grid, block, 0, stream>>>(rows_or_lanes, static_cast<int>(width), static_cast<T*>(y),
+                                         rstd, static_cast<const T*>(x), static_cast<const T*>(w),
+                                         static_cast<float>(eps), static_cast<T*>(sum),
+                                         static_cast<const T*>(b));
     };
     if constexpr (W == 1) {
       launch.template operator()<8>();

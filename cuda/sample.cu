@@ -231,7 +231,6 @@ __global__ void join_kernel(int vocab, int parts, int32_t* ids, float* log_prob,
                             const float* logits, DrawOptions options) {
   const int64_t row = blockIdx.x;
   const int lane = static_cast<int>(threadIdx.x);
-  after_earlier_kernels();
   Part mine{0, {}, -INFINITY};
   if (lane < parts) mine = part[row * parts + lane];
   float reference = mine.reference;
@@ -286,8 +285,8 @@ void sample(cudaStream_t stream, int64_t rows, int64_t vocab, int32_t* ids, floa
   auto* part = reinterpret_cast<Part*>(workspace);
   const auto kernel = greedy ? part_kernel<true> : part_kernel<false>;
   kernel<<<grid, kPartThreads, 0, stream>>>(n, part, logits, counters, device);
-  launch_early(true, join_kernel, static_cast<unsigned>(rows), 32, 0, stream, n, parts, ids,
-               log_prob, part, logits, device);
+  join_kernel<<<static_cast<unsigned>(rows), 32, 0, stream>>>(n, static_cast<int>(parts), ids,
+                                                              log_prob, part, logits, device);
   check_launch("sample");
 }
 

@@ -25,7 +25,6 @@ __device__ int column() {
 
 template <class T, int W>
 __global__ void swiglu_kernel(int64_t rows, int ffn, T* out, const T* gate_up) {
-  after_earlier_kernels();
   const int i = column<W>();
   if (i >= ffn) return;
   for (int64_t t = blockIdx.y; t < rows; t += gridDim.y) {
@@ -70,8 +69,8 @@ void swiglu(cudaStream_t stream, DType dtype, int64_t rows, int64_t ffn, void* o
             const void* gate_up) {
   if (rows * ffn == 0) return;
   dispatch_wide(dtype, in_sixteens(ffn * size_of(dtype), {out, gate_up}), [&]<class T, int W>() {
-    launch_early(rows <= kFewRows, swiglu_kernel<T, W>, grid_of(rows, ffn, W), kThreads, 0, stream,
-                 rows, ffn, static_cast<T*>(out), static_cast<const T*>(gate_up));
+    swiglu_kernel<T, W><<<grid_of(rows, ffn, W), kThreads, 0, stream>>>(
+        rows, static_cast<int>(ffn), static_cast<T*>(out), static_cast<const T*>(gate_up));
   });
   check_launch("swiglu");
 }
