@@ -47,14 +47,10 @@ __global__ void fill_kernel(int64_t n, float* x, float value) {
 }
 
 /// A block sums 32 columns: its 32 warps take rows in turn, so that the whole stands in flight at
-/// once, `out` with it; then a warp adds up what the warps have of one column.
+/// once; then a warp adds up what the warps have of one column.
 __global__ void add_rows_kernel(int64_t rows, int64_t width, float* out, const float* parts) {
   __shared__ float sums[32][33];  // one more, or a column would lie in one bank
   const int64_t first = int64_t{blockIdx.x} * 32, column = first + threadIdx.x;
-  const int64_t written = first + threadIdx.y;
-  const bool writes = threadIdx.x == 0 && written < width;
-  cudaGridDependencySynchronize();  // until here it runs beside the kernel before it
-  const float before = writes ? out[written] : 0;
   float sum = 0;
   if (column < width) {
 #pragma unroll 8
@@ -63,7 +59,7 @@ __global__ void add_rows_kernel(int64_t rows, int64_t width, float* out, const f
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   const float total = warp_sum(sums[threadIdx.x][threadIdx.y]);
-  if (writes) out[written] = before + total;
+  if (threadIdx.x == 0 && first + threadIdx.y < width) out[first + threadIdx.y] += total;
 }
 
 template <class T>
@@ -114,19 +110,9 @@ void fill(cudaStream_t stream, int64_t n, float* x, float value) {
   check_launch("fill");
 }
 
-// Follows the kernel that wrote the parts so closely that its launch would cost as much as it: it
-// is launched before that one's end, for which it waits (programmatic dependent launch).
 void add_rows(cudaStream_t stream, int64_t rows, int64_t width, float* out, const float* parts) {
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid_for(width, 32);
-  config.blockDim = dim3(32, 32);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, add_rows_kernel, rows, width, out, parts), "add_rows");
+  add_rows_kernel<<<grid_for(width, 32), dim3(32, 32), 0, stream>>>(rows, width, out, parts);
+  check_launch("add_rows");
 }
 
 void sum_squares(cudaStream_t stream, DType dtype, int64_t n, double* out, double* partial,

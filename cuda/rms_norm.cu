@@ -256,7 +256,6 @@ __global__ void __launch_bounds__((kMostThreads<W, K>), (kBlocksOfSm<W, K>))
       }
     }
   }
-  cudaTriggerProgrammaticLaunchCompletion();  // add_rows may come up
   add_up_teams<W, K>(parts + int64_t{blockIdx.x} * rows.width, d_w, rows.width);
 }
 
