@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<H> / kWarps)
   uint4* const places = memory + static_cast<int>(threadIdx.x) / 32 * kPlaces<H> + lane;
 
   uint32_t q[H / 8];  // of each step of 16 dims two words
-  const bf16* q_row = static_cast<const bf16*>(a.q) + (first_head + g) * H + c * (H / 4);
+  const bf16* q_row = static_cast<const bf16*>(a.q) + (first_head + g) * H + 8 * c;
   load_words<H / 8>(q, g < heads ? q_row : nullptr);
   const int64_t fresh = (sequence * a.kv_heads + kv_head) * H;
   const int stride = kv_heads * H;

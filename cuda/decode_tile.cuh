@@ -28,13 +28,13 @@ __device__ inline uint32_t packed(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-/// kWords words from `from`, 16 bytes at a time; zeros where it is null.
+/// kWords words, four (eight dims) at a time from every 32 dims of `from`; zeros where it is null.
 template <int kWords>
 __device__ inline void load_words(uint32_t* to, const bf16* from) {
 #pragma unroll
   for (int w = 0; w < kWords; w += 4) {
     const uint4 x =
-        from == nullptr ? uint4{0, 0, 0, 0} : reinterpret_cast<const uint4*>(from)[w / 4];
+        from == nullptr ? uint4{0, 0, 0, 0} : *reinterpret_cast<const uint4*>(from + 8 * w);
     to[w] = x.x, to[w + 1] = x.y, to[w + 2] = x.z, to[w + 3] = x.w;
   }
 }
@@ -61,24 +61,26 @@ struct TileRows {
 template <int H>
 constexpr int kPieces = 2 * (H / 32) + 4 * (H / 64);
 
-/// Dims are dealt out so that each lane reads 16 bytes and more that lie together: lane 4 g + c
-/// reads H/4 dims of k row g (and 8 + g), the k of the product in its own order, as those of q are;
-/// and H/8 dims of v rows 2 c, 2 c + 1, 8 + 2 c, 9 + 2 c, the n of that product. They are copied to
-/// shared memory, where each lane has its own places `to` + 32 i, while others are being used.
+/// Dims are dealt out so that each lane reads 16 bytes at a time and lanes that read the same row
+/// lie side by side, which copies past the first-level cache need: lane 4 g + c reads of k row g
+/// (and 8 + g) the eights c, c + 4, ... of dims, the k of the product in its own order, as those of
+/// q are; and H/8 dims of v rows 2 c, 2 c + 1, 8 + 2 c, 9 + 2 c, the n of that product. They are
+/// copied to shared memory, where each lane has its own places `to` + 32 i, while others are being
+/// used.
 template <int H>
 __device__ void fetch_tile(uint4* to, const TileRows<H>& k, const TileRows<H>& v, int g, int c) {
   int piece = 0;
-  const auto fetch = [&](const TileRows<H>& rows, int i, int dims, int count) {
+  const auto fetch = [&](const TileRows<H>& rows, int i, int dims, int apart, int count) {
     const bf16* row = rows.at(i);
     const bf16* from = (row == nullptr ? rows.fresh : row) + dims;
     for (int part = 0; part < count; ++part) {
-      __pipeline_memcpy_async(to + 32 * piece++, from + 8 * part, 16, row == nullptr ? 16 : 0);
+      __pipeline_memcpy_async(to + 32 * piece++, from + apart * part, 16, row == nullptr ? 16 : 0);
     }
   };
 #pragma unroll
-  for (int t = 0; t < 2; ++t) fetch(k, 8 * t + g, c * (H / 4), H / 32);
+  for (int t = 0; t < 2; ++t) fetch(k, 8 * t + g, 8 * c, 32, H / 32);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) fetch(v, i / 2 * 8 + 2 * c + i % 2, g * (H / 8), H / 64);
+  for (int i = 0; i < 4; ++i) fetch(v, i / 2 * 8 + 2 * c + i % 2, g * (H / 8), 8, H / 64);
 }
 
 /// `tile`: the lane's first place. `left`: as in TileRows.

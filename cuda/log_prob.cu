@@ -1,22 +1,13 @@
 #include <cuda_fp16.h>
 
 #include "cuda/check.h"
-#include "cuda/device.cuh"
+#include "cuda/head_softmax.cuh"
 #include "cuda/kernels.h"
 
 namespace verlcpp::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr double kInf = HUGE_VAL;
-
-/// verl's floor, so that temperature 0 means (nearly) greedy instead of a division by zero.
-__device__ inline float safe_temperature(float t) { return t > 0.0f ? t : 1e-8f; }
-
-constexpr float kLog2e = 1.44269504f;
-/// e^x as 2^(x log2 e), for x <= 0: its relative error grows with -x, while e^x shrinks much
-/// faster.
-__device__ inline float exp_of(float x) { return exp2f(x * kLog2e); }
 
 /// max z, sum of e^(z - max) and sum of e^(z - max) (z - max), as far as seen.
 template <class V>
@@ -109,34 +100,22 @@ __global__ void __launch_bounds__(kThreads)
   stats[r * 4] = all.max;
   stats[r * 4 + 1] = all.sum;
   stats[r * 4 + 2] = all.weighted;
-  stats[r * 4 + 3] = label >= 0 && label < vocab ? static_cast<double>(row[label] / tau) : -kInf;
+  stats[r * 4 + 3] =
+      label >= 0 && label < vocab ? static_cast<double>(row[label] / tau) : -HUGE_VAL;
 }
 
 __global__ void token_log_prob_kernel(int64_t rows, int64_t parts, float* log_prob, float* entropy,
                                       float* lse, const double* stats) {
   const int64_t r = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (r >= rows) return;
-  double max = -kInf, label = -kInf, sum = 0, weighted = 0;
-  for (int64_t p = 0; p < parts; ++p) {
-    const double* s = stats + (p * rows + r) * 4;
-    max = fmax(max, s[0]);
-    label = fmax(label, s[3]);
-  }
-  for (int64_t p = 0; p < parts; ++p) {
-    const double* s = stats + (p * rows + r) * 4;
-    if (s[0] == -kInf) continue;
-    const double shift = s[0] - max, scale = exp(shift);
-    sum += scale * s[1];
-    weighted += scale * (s[2] + s[1] * shift);
-  }
-  const double log_sum = log(sum);
-  lse[r] = static_cast<float>(max + log_sum);
-  log_prob[r] = static_cast<float>((label - max) - log_sum);
-  entropy[r] = static_cast<float>(log_sum - weighted / sum);
+  const RowStats all = merged(rows, parts, r, stats);
+  const double log_sum = log(all.sum);
+  lse[r] = static_cast<float>(all.max + log_sum);
+  log_prob[r] = static_cast<float>((all.label - all.max) - log_sum);
+  entropy[r] = static_cast<float>(log_sum - all.weighted / all.sum);
 }
 
 constexpr int kGroup = static_cast<int>(kKeptGroup);
-constexpr float kLn2 = 0.693147181f;
 
 /// A warp for each group of columns of a row.
 __global__ void keep_logits_kernel(int64_t vocab, __half* values, float* shift, const float* logits,
@@ -154,118 +133,6 @@ __global__ void keep_logits_kernel(int64_t vocab, __half* values, float* shift, 
     values[r * vocab + first + v] = __float2half(from[v] * scale - largest);
   }
   if (threadIdx.x == 0) shift[r * groups + blockIdx.x] = largest;
-}
-
-/// What the backward of one row needs.
-struct HeadRow {
-  float tau, lse, entropy, d_log_prob, d_entropy;  // the gradients over the temperature
-  int64_t label;                                   // in this part's columns
-
-  __device__ HeadRow(const HeadGradient& head, int64_t r)
-      : tau(safe_temperature(head.temperature[r])),
-        lse(head.lse[r]),
-        entropy(head.entropy[r]),
-        d_log_prob(head.d_log_prob[r] / tau),
-        d_entropy(head.d_entropy[r] / tau),
-        label(head.labels[r] - head.first) {}
-  /// By log p and p.
-  __device__ float gradient(float log_p, float p, bool is_label) const {
-    const float d = p == 0.0f ? 0.0f : -p * (d_log_prob + d_entropy * (log_p + entropy));
-    return is_label ? d + d_log_prob : d;
-  }
-  __device__ float of_logit(float logit, bool is_label) const {
-    const float log_p = logit / tau - lse;
-    return gradient(log_p, exp_of(log_p), is_label);
-  }
-  /// By log2 p.
-  __device__ float of_kept(float log2_p, bool is_label) const {
-    return gradient(log2_p * kLn2, exp2f(log2_p), is_label);
-  }
-};
-
-template <class T>
-struct alignas(4 * sizeof(T)) Four {
-  T x[4];
-};
-
-/// One block a row. d_logits may be logits themselves: each element is read, then written, by one
-/// thread. `vector`: rows of both begin at multiples of four elements.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    token_log_prob_backward_kernel(HeadGradient head, T* d_logits, const float* logits,
-                                   bool vector) {
-  const int64_t r = blockIdx.x;
-  const float* from = logits + r * head.vocab;
-  T* to = d_logits + r * head.vocab;
-  const HeadRow row(head, r);
-  if (!vector) {
-    for (int64_t v = threadIdx.x; v < head.vocab; v += kThreads) {
-      to[v] = from_float<T>(row.of_logit(from[v], v == row.label));
-    }
-    return;
-  }
-  const auto* quads = reinterpret_cast<const float4*>(from);
-  auto* d_quads = reinterpret_cast<Four<T>*>(to);
-#pragma unroll 4
-  for (int64_t v = threadIdx.x; v < head.vocab / 4; v += kThreads) {
-    const float4 q = __ldcs(quads + v);
-    Four<T> d;
-    d.x[0] = from_float<T>(row.of_logit(q.x, 4 * v == row.label));
-    d.x[1] = from_float<T>(row.of_logit(q.y, 4 * v + 1 == row.label));
-    d.x[2] = from_float<T>(row.of_logit(q.z, 4 * v + 2 == row.label));
-    d.x[3] = from_float<T>(row.of_logit(q.w, 4 * v + 3 == row.label));
-    d_quads[v] = d;
-  }
-}
-
-/// The same from kept values, which may be d_logits too. `vector`: rows of both begin at multiples
-/// of eight elements, so that a thread's eight, 16 bytes, are of one group.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    kept_log_prob_backward_kernel(HeadGradient head, T* d_logits, const __half* values,
-                                  const float* shift, bool vector) {
-  constexpr int kWidth = 8;
-  const int64_t r = blockIdx.x, vocab = head.vocab;
-  const __half* from = values + r * vocab;
-  const float* shifts = shift + r * ((vocab + kGroup - 1) / kGroup);
-  T* to = d_logits + r * vocab;
-  const HeadRow row(head, r);
-  const float log2_sum = row.lse * kLog2e;
-  if (!vector) {
-    for (int64_t v = threadIdx.x; v < vocab; v += kThreads) {
-      const float down = shifts[v / kGroup] - log2_sum;
-      to[v] = from_float<T>(row.of_kept(__half2float(from[v]) + down, v == row.label));
-    }
-    return;
-  }
-  struct alignas(16) Halves {
-    __half2 pairs[kWidth / 2];
-  };
-  struct alignas(sizeof(T) * kWidth) Gradients {
-    T x[kWidth];
-  };
-  const auto* packs = reinterpret_cast<const Halves*>(from);
-  auto* d_packs = reinterpret_cast<Gradients*>(to);
-#pragma unroll 2
-  for (int v = threadIdx.x; v < static_cast<int>(vocab / kWidth); v += kThreads) {
-    const Halves z = packs[v];
-    const float down = shifts[v / (kGroup / kWidth)] - log2_sum;
-    const int64_t label = row.label - int64_t{v} * kWidth;
-    Gradients d;
-#pragma unroll
-    for (int e = 0; e < kWidth; e += 2) {
-      const float2 pair = __half22float2(z.pairs[e / 2]);
-      d.x[e] = from_float<T>(row.of_kept(pair.x + down, label == e));
-      d.x[e + 1] = from_float<T>(row.of_kept(pair.y + down, label == e + 1));
-    }
-    d_packs[v] = d;
-  }
-}
-
-/// Whether rows of `vocab` elements can be taken four at a time.
-template <class T>
-bool in_fours(const T* data, int64_t vocab) {
-  return vocab % 4 == 0 && reinterpret_cast<uintptr_t>(data) % (4 * sizeof(T)) == 0;
 }
 
 }  // namespace
@@ -297,30 +164,6 @@ void keep_logits(cudaStream_t stream, int64_t rows, int64_t vocab, void* values,
                                                 temperature + first);
     check_launch("keep_logits");
   }
-}
-
-void token_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient& head,
-                             void* d_logits, const float* logits) {
-  if (head.rows == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    auto* to = static_cast<T*>(d_logits);
-    token_log_prob_backward_kernel<<<static_cast<unsigned>(head.rows), kThreads, 0, stream>>>(
-        head, to, logits,
-        in_fours(logits, head.vocab) && in_fours(static_cast<const T*>(to), head.vocab));
-  });
-  check_launch("token_log_prob_backward");
-}
-
-void kept_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient& head,
-                            void* d_logits, const void* values, const float* shift) {
-  if (head.rows == 0) return;
-  dispatch(dtype, [&]<class T>() {
-    kept_log_prob_backward_kernel<<<static_cast<unsigned>(head.rows), kThreads, 0, stream>>>(
-        head, static_cast<T*>(d_logits), static_cast<const __half*>(values), shift,
-        in_sixteens(head.vocab * int64_t{sizeof(__half)}, {d_logits, values}) &&
-            head.vocab < int64_t{1} << 31);
-  });
-  check_launch("kept_log_prob_backward");
 }
 
 }  // namespace verlcpp::cuda

@@ -243,9 +243,11 @@ __global__ void join_kernel(int vocab, int parts, int32_t* ids, float* log_prob,
   if (lane != 0) return;
   const int token = best.token < vocab ? best.token : 0;  // where all logits are NaN
   ids[row] = token;
-  // With the same scale as in the sum, whose rounding then matters little.
-  const double z = static_cast<double>(logits[row * vocab + token]) * Runner::log2_scale(options);
-  log_prob[row] = static_cast<float>(0.6931471805599453 * (z - (reference + log2(sum))));
+  // As it is in the sum, so that a token that is all of it has log-prob 0.
+  const float down = fmaf(logits[row * vocab + token], Runner::log2_scale(options), -reference);
+  const float rate = exp2_fast(down);
+  const double z = rate > 1e-30f ? log2(static_cast<double>(rate)) : down;
+  log_prob[row] = static_cast<float>(0.6931471805599453 * (z - log2(sum)));
 }
 
 bool cuts(int64_t vocab, const SamplingOptions& options) {

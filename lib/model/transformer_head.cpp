@@ -33,16 +33,19 @@ TokenOutputs Transformer::run_head(const ParameterBuffer& weights, const Tensor&
                                    const DeviceBatch& batch, Saved& s, bool keep) const {
   const MemoryTag tag = keep ? MemoryTag::kSaved : MemoryTag::kWorkspace;
   normalise_head(weights, hidden_TD, batch.head_rows_R, s, tag);
-  // Logits pass by in registers where the dtype is narrow, else in memory, a chunk at a time.
-  const bool in_memory = keep || statistics_dtype(dtype_) == dtype_;
+  // In a narrow dtype logits pass by in registers, else in memory, a chunk at a time.
+  const bool narrow = statistics_dtype(dtype_) != dtype_;
+  const bool whole = narrow ? head_in_registers(shard_.vocab, config_.hidden) : keep;
   const int64_t rows = batch.head_rows_R.numel();
-  const int64_t chunk = keep || !in_memory ? rows : std::min(rows, head_chunks_.rows);
-  const KeptLogits kept =
-      in_memory ? allocate_kept(backend_, dtype_, chunk, shard_.vocab) : KeptLogits{};
+  const int64_t chunk = whole ? rows : std::min(rows, head_chunks_.rows);
+  KeptLogits kept;
+  if (keep || !narrow) {
+    kept = allocate_kept(backend_, dtype_, keep ? rows : chunk, shard_.vocab);
+  }
   const Tensor stats_R4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
   for (int64_t first = 0; first < rows; first += chunk) {
     const int64_t count = std::min(chunk, rows - first);
-    backend_.head_stats(stats_R4.rows(first, count), kept.rows(0, count),
+    backend_.head_stats(stats_R4.rows(first, count), kept.rows(keep ? first : 0, count),
                         s.head_input_RD.rows(first, count), weights.at(head_name()),
                         batch.labels_R.rows(first, count), batch.temperature_R.rows(first, count),
                         shard_.first_token);

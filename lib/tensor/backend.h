@@ -89,6 +89,12 @@ struct KeptLogits {
 inline constexpr int64_t kKeptGroup = 256;
 inline int64_t kept_groups(int64_t vocab) { return (vocab + kKeptGroup - 1) / kKeptGroup; }
 
+/// Whether a narrow dtype's head_stats forms logits without memory for them: rows of whole 16
+/// bytes.
+inline bool head_in_registers(int64_t vocab, int64_t width) {
+  return vocab % 8 == 0 && width % 8 == 0;
+}
+
 /// The op list of one device and its compute stream. Every op is enqueued; of all calls
 /// `read` and `synchronize` make the host wait, `write` and `matmul` when much is on its way.
 /// Shapes are checked at the border (expects). Unless an op says "accumulates" (+=), outputs are

@@ -32,9 +32,10 @@ int64_t kept_bytes(const MemoryShapes& s, int64_t rows) {
   return rows * (s.vocab * s.element + kept_groups(s.vocab) * s.wide);
 }
 
-/// Those in memory at a time where no gradient is wanted.
+/// Logits that pass by in memory besides, because they cannot in registers.
 int64_t passing_logits_bytes(const MemoryShapes& s, int64_t rows) {
-  return s.element == s.wide ? logits_bytes(s, std::min(rows, s.head.rows)) : 0;
+  if (s.element == s.wide || head_in_registers(s.vocab, s.hidden)) return 0;
+  return logits_bytes(s, std::min(rows, s.head.rows));
 }
 
 // --- model::LayerSaved, by what a recompute policy keeps or drops
@@ -261,11 +262,13 @@ std::vector<MemoryMoment> update_moments(const MemoryShapes& s, const MicroBatch
   const int64_t loss = s.fused_head ? 0 : 2 * batch.head * s.wide;
   MemoryMoment back = moment("head's backward", 0);
   if (s.fused_head) {
-    head.bytes.add(Tag::kLogits, kept_bytes(s, std::min(batch.head, 2 * s.head.fused_rows)));
-    add_logit_stats(s, std::min(batch.head, s.head.fused_rows), head.bytes);
+    const int64_t chunk = std::min(batch.head, s.head.fused_rows);
+    head.bytes.add(Tag::kLogits,
+                   kept_bytes(s, std::min(batch.head, 2 * chunk)) + passing_logits_bytes(s, chunk));
+    add_logit_stats(s, chunk, head.bytes);
     head.bytes.add(Tag::kWorkspace, batch.head * s.hidden * s.element);  // of its input
   } else {
-    head.bytes.add(Tag::kLogits, kept_bytes(s, batch.head));
+    head.bytes.add(Tag::kLogits, kept_bytes(s, batch.head) + passing_logits_bytes(s, batch.head));
     add_logit_stats(s, batch.head, head.bytes);
     back.bytes.add(Tag::kLogits, kept_bytes(s, batch.head));
   }
@@ -304,7 +307,9 @@ std::vector<MemoryMoment> log_prob_moments(const MemoryShapes& s, const MicroBat
   MemoryMoment head{"log-probs, the head", {}};
   head.bytes.add(Tag::kWorkspace,
                  batch_bytes(s, batch) + all_rows - gathered + head_bytes(s, batch.head));
-  head.bytes.add(Tag::kLogits, passing_logits_bytes(s, batch.head));
+  head.bytes.add(Tag::kLogits, s.element == s.wide
+                                   ? logits_bytes(s, std::min(batch.head, s.head.rows))
+                                   : passing_logits_bytes(s, batch.head));
   head.bytes.add(Tag::kComm, gathered);
   add_logit_stats(s, batch.head, head.bytes);
   return {layer, head};

@@ -187,7 +187,7 @@ std::vector<OpCase> op_cases() {
   cases.push_back(log_prob_case({1}, {0}, {1.0}));
   cases.push_back(log_prob_case({11}, {}, {}));
   for (OpCase& c : layer_cases()) cases.push_back(std::move(c));
-  for (OpCase& c : head_cases()) cases.push_back(std::move(c));
+  for (OpCase& c : head_cases(false)) cases.push_back(std::move(c));
   for (OpCase& c : attention_cases()) cases.push_back(std::move(c));
   return cases;
 }

@@ -12,6 +12,13 @@ namespace {
 
 constexpr uint64_t kProjectionStream = 1000;
 
+/// The table, and what the CPU computes as the twin of a narrow dtype.
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> cases = op_cases();
+  for (OpCase& c : head_cases(true)) cases.push_back(std::move(c));
+  return cases;
+}
+
 std::vector<Tensor> random_inputs(const OpRun& run, const OpCase& c) {
   std::vector<Tensor> inputs;
   for (const OpInput& in : c.inputs) {
@@ -87,7 +94,7 @@ double relative_error(const std::vector<double>& a, const std::vector<double>& b
 TEST_CASE("every op's gradient is the central difference of its forward, in float64") {
   cpu::CpuBackend backend;
   const OpRun run{backend, DType::kFloat64};
-  for (const OpCase& c : op_cases()) {
+  for (const OpCase& c : all_cases()) {
     INFO(c.name);
     const std::vector<Tensor> inputs = random_inputs(run, c);
     const OpResult result = c.forward(run, inputs);
@@ -110,7 +117,7 @@ TEST_CASE("every op's gradient is the central difference of its forward, in floa
 TEST_CASE("every op in float32 is within 1e-5 of itself in float64") {
   cpu::CpuBackend backend;
   const OpRun wide{backend, DType::kFloat64}, single{backend, DType::kFloat32};
-  for (const OpCase& c : op_cases()) {
+  for (const OpCase& c : all_cases()) {
     INFO(c.name);
     const std::vector<Tensor> single_inputs = random_inputs(single, c);
     std::vector<Tensor> wide_inputs;  // the rounded values, so that only the arithmetic differs

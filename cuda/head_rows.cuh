@@ -1,0 +1,194 @@
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "cuda/head_softmax.cuh"
+#include "cuda/product_tiles.cuh"
+#include "tensor/backend.h"
+
+// What becomes of a tile of logits: its rows' softmax sums, and KeptLogits.
+
+namespace verlcpp::cuda {
+
+constexpr int kColumns = static_cast<int>(kKeptGroup);
+static_assert(kColumns == ProductTile::kColumns);
+constexpr float kFarBelow = -1e30f;  // stands in for logits beyond the vocabulary
+
+/// What a cluster works on: a pair of row blocks, and the tiles of a part of the vocabulary. Items
+/// under way at a time share rows that the second-level cache holds.
+struct HeadItem {
+  int pair, part, first_tile, end_tile;
+};
+
+struct HeadWork {
+  int64_t rows, vocab, first;
+  int depth_steps, pairs, parts, tiles, pairs_at_a_time;
+  double* stats;  // [parts][rows][4]
+  __half* kept;   // [rows][vocab] or null
+  float* shift;   // [rows][tiles]
+  const int32_t* labels;
+  const float* temperature;
+
+  __device__ int items() const { return pairs * parts; }
+  __device__ HeadItem item(int number) const {
+    const int group = number / (pairs_at_a_time * parts), first = group * pairs_at_a_time;
+    const int size = min(pairs_at_a_time, pairs - first), of_group = number - first * parts;
+    const int part = of_group / size;
+    return {first + of_group % size, part, static_cast<int>(int64_t{tiles} * part / parts),
+            static_cast<int>(int64_t{tiles} * (part + 1) / parts)};
+  }
+};
+
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+/// One instruction, where exp2f also takes care of results below 2^-126.
+__device__ inline float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// A row's softmax sums over the columns of this thread, from the largest seen so far: doubles,
+/// since they add up the tiles of a whole vocabulary. In units of ln 2, as all in this file.
+struct RowSums {
+  float max = -INFINITY, label = -INFINITY;
+  double sum = 0, weighted = 0;
+
+  __device__ inline void merge(float other_max, float other_sum, float other_weighted) {
+    const float to = fmaxf(max, other_max);
+    const float down = max == -INFINITY ? 0.0f : max - to, other_down = other_max - to;
+    const double scale = exp2_of(down), other_scale = exp2_of(other_down);
+    weighted =
+        scale * (weighted + sum * down) + other_scale * (other_weighted + other_sum * other_down);
+    sum = scale * sum + other_scale * other_sum;
+    max = to;
+  }
+};
+
+struct TileRow {
+  int64_t number;
+  bool there;
+  float scale;    // 1 / (temperature ln 2)
+  int64_t label;  // in this part's columns
+};
+
+/// 4 x 4 words of a quad of threads: word i of thread l becomes word l of thread i.
+__device__ inline void transpose(uint32_t (&v)[4], int lane) {
+  const bool odd = lane & 1, upper = lane & 2;
+  const uint32_t a = __shfl_xor_sync(0xffffffffu, odd ? v[0] : v[1], 1);
+  const uint32_t b = __shfl_xor_sync(0xffffffffu, odd ? v[2] : v[3], 1);
+  (odd ? v[0] : v[1]) = a;
+  (odd ? v[2] : v[3]) = b;
+  const uint32_t c = __shfl_xor_sync(0xffffffffu, upper ? v[0] : v[2], 2);
+  const uint32_t d = __shfl_xor_sync(0xffffffffu, upper ? v[1] : v[3], 2);
+  (upper ? v[0] : v[2]) = c;
+  (upper ? v[1] : v[3]) = d;
+}
+
+/// The tile's row `Half` (0: the upper eight of the warp's sixteen) of this thread: its sums join
+/// `all`, and what is left in `sums` are z - largest.
+template <int Half>
+__device__ float reduce_row(float (&sums)[128], const TileRow& row, RowSums& all) {
+  float largest = sums[2 * Half];
+#pragma unroll
+  for (int j = 0; j < 32; ++j) {
+    largest = fmaxf(largest, fmaxf(sums[4 * j + 2 * Half], sums[4 * j + 2 * Half + 1]));
+  }
+  largest = quad_max(largest) * row.scale;
+  float sum = 0, weighted = 0;
+#pragma unroll
+  for (int j = 0; j < 32; ++j) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float& z = sums[4 * j + 2 * Half + e];
+      z = fmaf(z, row.scale, -largest);
+      const float p = exp2_of(z);
+      sum += p;
+      weighted = fmaf(p, z, weighted);
+    }
+  }
+  all.merge(largest, sum, weighted);
+  return largest;
+}
+
+/// Of the label, if this thread holds it.
+template <int Half>
+__device__ void take_label(const float (&sums)[128], const TileRow& row, int column, float largest,
+                           RowSums& all) {
+  const int64_t at = row.label - column;  // in the tile
+  const int lane = threadIdx.x % 4;
+  if (at < 0 || at >= kColumns || at % 8 / 2 != lane) return;
+#pragma unroll
+  for (int j = 0; j < 32; ++j) {
+    if (at / 8 != j) continue;
+    all.label = (at % 2 == 0 ? sums[4 * j + 2 * Half] : sums[4 * j + 2 * Half + 1]) + largest;
+  }
+}
+
+template <int Half>
+__device__ void keep_row(const float (&sums)[128], const HeadWork& work, const TileRow& row,
+                         int tile, float largest) {
+  const int lane = threadIdx.x % 4;
+  __half* to = work.kept + row.number * work.vocab + tile * kColumns + 8 * lane;
+#pragma unroll
+  for (int j = 0; j < 32; j += 4) {
+    uint32_t words[4];
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      const __half2 pair =
+          __floats2half2_rn(sums[4 * (j + q) + 2 * Half], sums[4 * (j + q) + 2 * Half + 1]);
+      words[q] = *reinterpret_cast<const uint32_t*>(&pair);
+    }
+    transpose(words, lane);
+    const int64_t column = int64_t{tile} * kColumns + 8 * (j + lane);
+    if (row.there && column < work.vocab) {
+      *reinterpret_cast<uint4*>(to + 8 * j) = {words[0], words[1], words[2], words[3]};
+    }
+  }
+  if (lane == 0 && row.there) work.shift[row.number * work.tiles + tile] = largest;
+}
+
+/// Columns beyond the vocabulary, which copies filled with zeros.
+__device__ inline void cut_tail(float (&sums)[128], int64_t columns) {
+#pragma unroll
+  for (int j = 0; j < 32; ++j) {
+    const int column = 8 * j + 2 * static_cast<int>(threadIdx.x % 4);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      if (column + e < columns) continue;
+      sums[4 * j + e] = sums[4 * j + 2 + e] = kFarBelow;
+    }
+  }
+}
+
+__device__ inline void write_sums(const HeadWork& work, const HeadItem& item, const TileRow& row,
+                                  RowSums& mine) {
+  for (int offset = 1; offset < 4; offset *= 2) {
+    RowSums other;
+    other.max = __shfl_xor_sync(0xffffffffu, mine.max, offset);
+    other.label = __shfl_xor_sync(0xffffffffu, mine.label, offset);
+    other.sum = __shfl_xor_sync(0xffffffffu, mine.sum, offset);
+    other.weighted = __shfl_xor_sync(0xffffffffu, mine.weighted, offset);
+    mine.sum += other.sum;  // both from the quad's largest
+    mine.weighted += other.weighted;
+    mine.label = fmaxf(mine.label, other.label);
+  }
+  if (threadIdx.x % 4 != 0 || !row.there) return;
+  double* to = work.stats + (item.part * work.rows + row.number) * 4;
+  to[0] = mine.max * kLn2;
+  to[1] = mine.sum;
+  to[2] = mine.weighted * kLn2;
+  to[3] = mine.label * kLn2;
+}
+
+__device__ inline TileRow row_of(const HeadWork& work, int64_t number) {
+  const bool there = number < work.rows;
+  const float t = there ? work.temperature[number] : 1.0f;
+  return {number, there, kLog2e / safe_temperature(t),
+          there ? work.labels[number] - work.first : int64_t{-1}};
+}
+
+}  // namespace verlcpp::cuda
