@@ -53,9 +53,10 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   });
   host_calls_ = std::make_unique<HostCalls>(stream_);
   if (options.reservation) pool_->reserve(*options.reservation);
+  // Nor do times mean anything under a tool that separate blocks are for.
   matmul_ = std::make_unique<Matmul>(
       stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace),
-      !options.deterministic);
+      !options.deterministic && !pool_->separate());
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
 

@@ -92,14 +92,18 @@ run_suite() {
 # own. What each may look at:
 # - memcheck: every kernel. Libraries' kernels go wrong where we call them wrongly.
 # - racecheck: our kernels. A race in shared memory is within one kernel, and before version 2026.1
-#   the tool reports false ones at the warp-group barriers of Hopper's library kernels. It has
-#   been seen to stand still in the cases where ranks of a GPU wait for each other ([ranks]), which
-#   then count as failed: why is not known.
+#   the tool reports false ones at the warp-group barriers of Hopper's library kernels. It loses track
+#   of launches that threads make at the same time ("failed to track a kernel launch") and may then
+#   stand still or make kernels fail, so it runs on one processor and launches wait for their kernels.
 # - initcheck: every kernel, for it must see every write, in cases that run kernels built here alone
 #   ([own]): versions before 2025.4 do not see the bulk copies with which library kernels store their
 #   results, and those kernels read uninitialised parts of their own workspaces.
 # Kernels are chosen by a part of their mangled name (kns), in which our namespace appears.
-tool_options() { if [[ $1 == racecheck ]]; then printf '%s\n' --kernel-name kns=verlcpp; fi; }
+tool_options() {
+  if [[ $1 == racecheck ]]; then printf '%s\n' --force-blocking-launches --kernel-name kns=verlcpp; fi
+}
+tool_prefix() { if [[ $1 == racecheck ]]; then printf '%s\n' taskset --cpu-list "$first_processor"; fi; }
+first_processor=$(taskset --cpu-list --pid $$ | sed 's/.*: //; s/[-,].*//')
 tool_cases() { if [[ $1 == initcheck ]]; then echo "[small][own]"; else echo "[small]"; fi; }
 
 find_compute_sanitizer() {
@@ -114,10 +118,11 @@ find_compute_sanitizer() {
 
 tool_seconds=400
 sanitize() { # TOOL LOG PROGRAM...: its exit code, 9 when the tool found something
-  local tool=$1 log=$2 options status=0
+  local tool=$1 log=$2 options prefix status=0
   shift 2
   mapfile -t options < <(tool_options "$tool")
-  VERLCPP_SEPARATE_BLOCKS=1 timeout -k 10 "$tool_seconds" "$compute_sanitizer" --tool "$tool" \
+  mapfile -t prefix < <(tool_prefix "$tool")
+  VERLCPP_SEPARATE_BLOCKS=1 timeout -k 10 "$tool_seconds" ${prefix[@]+"${prefix[@]}"} "$compute_sanitizer" --tool "$tool" \
     --error-exitcode 9 --launch-timeout 120 --print-limit 20 ${options[@]+"${options[@]}"} "$@" >"$log" 2>&1 || status=$?
   return "$status"
 }

@@ -57,7 +57,7 @@ struct Saved {
   std::vector<Recompute> policy;  // one a layer; empty keeps everything
   std::vector<LayerSaved> layers;
   Tensor final_input_RD, final_rstd_R, head_input_RD;
-  KeptLogits kept_RV;  // not with a fused head, as the next two
+  KeptLogits kept_RV;
   Tensor lse_R, entropy_R;
 };
 
@@ -65,8 +65,8 @@ struct Saved {
 struct TransformerOptions {
   bool sequence_parallel = false;
   CpCommType cp_comm_type = CpCommType::kP2p;
-  /// verl's use_fused_kernels (fused linear cross entropy): train() visits the logits once, chunk
-  /// by chunk of rows, and keeps none.
+  /// verl's use_fused_kernels (fused linear cross entropy): train() keeps no logits but those of
+  /// two small chunks of rows.
   bool fused_head = false;
   /// Most bytes of logits and their gradients that such chunks take: a twentieth of the float32
   /// logits of 16 384 tokens of a vocabulary of 151 936.
@@ -79,6 +79,9 @@ struct HeadChunks {
   int64_t rows = 1;
   /// In train() with a fused head, which has two such chunks under way.
   int64_t fused_rows = 1;
+
+  /// Rows of a chunk in train(), of which there are two at a time: of a fused head, or halves.
+  int64_t of_pair(int64_t head_rows, bool fused) const;
 };
 /// What `bytes` hold: at least one row each, and multiples of 128 (tiles of a matrix product) where
 /// there are that many.
@@ -137,13 +140,14 @@ class Transformer {
   /// is fine: the CP group still takes part in no traffic for it.
   TokenOutputs forward(const ParameterBuffer& weights, const DeviceBatch& batch,
                        const ContextParallelAttention& attention, Saved* saved) const;
-  /// forward, the loss and its backward: grad += gradient of the loss. With a fused head the logits
-  /// are computed once, chunk by chunk. `policy`: one a layer, empty keeps all activations.
+  /// forward, the loss and its backward: grad += gradient of the loss. The head's forward and
+  /// backward are one visit of each chunk of rows. `policy`: one a layer, empty keeps all
+  /// activations.
   void train(const ParameterBuffer& weights, const DeviceBatch& batch,
              const ContextParallelAttention& attention, std::vector<Recompute> policy,
              const TokenLoss& loss, const ParameterBuffer& grad) const;
   /// grad += gradient of sum(d_log_prob * log_prob) + sum(d_entropy * entropy), from the logits
-  /// that forward kept: not with a fused head.
+  /// that forward kept (tests; training goes by train()).
   void backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                 const ContextParallelAttention& attention, Saved& saved, const Tensor& d_log_prob_R,
                 const Tensor& d_entropy_R, const ParameterBuffer& grad) const;
@@ -223,7 +227,10 @@ class Transformer {
   Tensor head_input_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                              const Saved& s, const Tensor& d_input_RD,
                              const ParameterBuffer& grad) const;
-  /// One chunk of a fused head between its forward and its backward.
+  /// Statistics of the logits of head rows [first, first + rows), [rows, 4].
+  Tensor head_stats(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
+                    int64_t first, int64_t rows, const KeptLogits& kept) const;
+  /// One chunk of the head between its forward and its backward.
   struct HeadChunk {
     int64_t first = 0;
     KeptLogits kept;
@@ -232,9 +239,8 @@ class Transformer {
   };
   HeadChunk start_chunk(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
                         const TokenLoss& loss, int64_t first, const KeptLogits& kept) const;
-  /// Its gradients: of its part of the head's input, and of the logits, in place.
-  void finish_chunk(const ParameterBuffer& weights, const DeviceBatch& batch, HeadChunk& chunk,
-                    const Tensor& d_input_RD) const;
+  /// The gradient of its logits, in their place.
+  void finish_chunk(const DeviceBatch& batch, HeadChunk& chunk) const;
   /// Forward and backward of the head in one visit; the gradient of its input.
   Tensor train_head(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
                     const TokenLoss& loss, const ParameterBuffer& grad) const;

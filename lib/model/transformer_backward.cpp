@@ -100,7 +100,7 @@ void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& ba
                            const ContextParallelAttention& attention, Saved& saved,
                            const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
                            const ParameterBuffer& grad) const {
-  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers && !fused_head_,
+  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers,
           "backward needs the activations and logits of a forward of its own");
   const Tensor d_input_RD = logits_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
   saved.kept_RV = {};
@@ -113,12 +113,6 @@ void Transformer::train(const ParameterBuffer& weights, const DeviceBatch& batch
                         const TokenLoss& loss, const ParameterBuffer& grad) const {
   Saved saved;
   saved.policy = std::move(policy);
-  if (!fused_head_) {
-    const TokenOutputs out = forward(weights, batch, attention, &saved);
-    TokenGradients d_loss = loss(0, out.log_prob_R, out.entropy_R);
-    d_loss.ready.wait();
-    return backward(weights, batch, attention, saved, d_loss.log_prob_C, d_loss.entropy_C, grad);
-  }
   normalise_head(weights, run_layers(weights, batch, attention, &saved), batch.head_rows_R, saved,
                  MemoryTag::kSaved);
   const Tensor d_input_RD = train_head(weights, batch, saved, loss, grad);

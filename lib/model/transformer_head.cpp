@@ -18,6 +18,12 @@ HeadChunks head_chunks(int64_t vocab, DType dtype, int64_t bytes) {
   return {.rows = rows(size_of(statistics_dtype(dtype))), .fused_rows = rows(2 * size_of(dtype))};
 }
 
+int64_t HeadChunks::of_pair(int64_t head_rows, bool fused) const {
+  constexpr int64_t kTiles = 256;  // rows of tiles, none of which is shared
+  const int64_t half = (head_rows + 1) / 2;
+  return std::min(head_rows, fused ? fused_rows : (half + kTiles - 1) / kTiles * kTiles);
+}
+
 void Transformer::normalise_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
                                  const Tensor& rows_R, Saved& s, MemoryTag tag) const {
   const int64_t rows = rows_R.numel();
@@ -29,28 +35,38 @@ void Transformer::normalise_head(const ParameterBuffer& weights, const Tensor& h
                     config_.rms_norm_eps);
 }
 
+// In a narrow dtype logits pass by in registers, else in memory, which `kept` may give: for all
+// rows or for a chunk of them.
+Tensor Transformer::head_stats(const ParameterBuffer& weights, const DeviceBatch& batch,
+                               const Saved& s, int64_t first, int64_t rows,
+                               const KeptLogits& kept) const {
+  const bool narrow = statistics_dtype(dtype_) != dtype_;
+  const int64_t held = kept.values_RV.defined() ? kept.values_RV.dim(0) : rows;
+  const bool whole = !narrow || head_in_registers(shard_.vocab, config_.hidden);
+  const int64_t chunk = whole ? held : std::min(held, head_chunks_.rows);
+  const Tensor stats_R4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
+  for (int64_t done = 0; done < rows; done += chunk) {
+    const int64_t count = std::min(chunk, rows - done);
+    const auto part = [&](const Tensor& x) { return x.rows(first + done, count); };
+    backend_.head_stats(stats_R4.rows(done, count), kept.rows(held == rows ? done : 0, count),
+                        part(s.head_input_RD), weights.at(head_name()), part(batch.labels_R),
+                        part(batch.temperature_R), shard_.first_token);
+  }
+  return stats_R4;
+}
+
 TokenOutputs Transformer::run_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
                                    const DeviceBatch& batch, Saved& s, bool keep) const {
   const MemoryTag tag = keep ? MemoryTag::kSaved : MemoryTag::kWorkspace;
   normalise_head(weights, hidden_TD, batch.head_rows_R, s, tag);
-  // In a narrow dtype logits pass by in registers, else in memory, a chunk at a time.
-  const bool narrow = statistics_dtype(dtype_) != dtype_;
-  const bool whole = narrow ? head_in_registers(shard_.vocab, config_.hidden) : keep;
   const int64_t rows = batch.head_rows_R.numel();
-  const int64_t chunk = whole ? rows : std::min(rows, head_chunks_.rows);
   KeptLogits kept;
-  if (keep || !narrow) {
-    kept = allocate_kept(backend_, dtype_, keep ? rows : chunk, shard_.vocab);
+  if (keep) {
+    kept = s.kept_RV = allocate_kept(backend_, dtype_, rows, shard_.vocab);
+  } else if (statistics_dtype(dtype_) == dtype_) {
+    kept = allocate_kept(backend_, dtype_, std::min(rows, head_chunks_.rows), shard_.vocab);
   }
-  const Tensor stats_R4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
-  for (int64_t first = 0; first < rows; first += chunk) {
-    const int64_t count = std::min(chunk, rows - first);
-    backend_.head_stats(stats_R4.rows(first, count), kept.rows(keep ? first : 0, count),
-                        s.head_input_RD.rows(first, count), weights.at(head_name()),
-                        batch.labels_R.rows(first, count), batch.temperature_R.rows(first, count),
-                        shard_.first_token);
-  }
-  if (keep) s.kept_RV = kept;
+  const Tensor stats_R4 = head_stats(weights, batch, s, 0, rows, kept);
   s.lse_R = empty_stats({rows}, tag);
   s.entropy_R = empty_stats({rows}, tag);
   const Tensor log_prob_R = empty_stats({rows}, tag);
@@ -111,11 +127,8 @@ Transformer::HeadChunk Transformer::start_chunk(const ParameterBuffer& weights,
                                                 const TokenLoss& loss, int64_t first,
                                                 const KeptLogits& kept) const {
   const int64_t rows = kept.values_RV.dim(0);
-  const auto part = [&](const Tensor& x) { return x.rows(first, rows); };
   HeadChunk chunk{.first = first, .kept = kept};
-  const Tensor stats_C4 = backend_.allocate(DType::kFloat64, {rows, 4}, MemoryTag::kWorkspace);
-  backend_.head_stats(stats_C4, kept, part(s.head_input_RD), weights.at(head_name()),
-                      part(batch.labels_R), part(batch.temperature_R), shard_.first_token);
+  const Tensor stats_C4 = head_stats(weights, batch, s, first, rows, kept);
   chunk.lse_C = empty_stats({rows}, MemoryTag::kWorkspace);
   chunk.entropy_C = empty_stats({rows}, MemoryTag::kWorkspace);
   const Tensor log_prob_C = empty_stats({rows}, MemoryTag::kWorkspace);
@@ -124,24 +137,23 @@ Transformer::HeadChunk Transformer::start_chunk(const ParameterBuffer& weights,
   return chunk;
 }
 
-void Transformer::finish_chunk(const ParameterBuffer& weights, const DeviceBatch& batch,
-                               HeadChunk& chunk, const Tensor& d_input_RD) const {
-  const Tensor d_logits_CV = chunk.kept.values_RV.memory_for(dtype_);
-  const auto part = [&](const Tensor& x) { return x.rows(chunk.first, d_logits_CV.dim(0)); };
+void Transformer::finish_chunk(const DeviceBatch& batch, HeadChunk& chunk) const {
+  const int64_t rows = chunk.kept.values_RV.dim(0);
+  const auto part = [&](const Tensor& x) { return x.rows(chunk.first, rows); };
   chunk.d_loss.ready.wait();
-  backend_.token_log_prob_backward(
-      d_logits_CV, chunk.kept, part(batch.labels_R), part(batch.temperature_R), chunk.entropy_C,
-      chunk.lse_C, chunk.d_loss.log_prob_C, chunk.d_loss.entropy_C, shard_.first_token);
-  backend_.matmul(part(d_input_RD), d_logits_CV, weights.at(head_name()), false, false, false);
+  backend_.token_log_prob_backward(chunk.kept.values_RV.memory_for(dtype_), chunk.kept,
+                                   part(batch.labels_R), part(batch.temperature_R), chunk.entropy_C,
+                                   chunk.lse_C, chunk.d_loss.log_prob_C, chunk.d_loss.entropy_C,
+                                   shard_.first_token);
 }
 
-// Two chunks at a time, so that the GPU multiplies for one while the other's loss is computed on
-// the host. Both share the product with the head's input, which has to visit a weight's gradient.
+// Two chunks at a time, so that the GPU computes for one while the other's loss is computed on the
+// host. Both share the products, of which the one with the head's input visits a whole gradient.
 Tensor Transformer::train_head(const ParameterBuffer& weights, const DeviceBatch& batch,
                                const Saved& s, const TokenLoss& loss,
                                const ParameterBuffer& grad) const {
   const int64_t rows = batch.head_rows_R.numel();
-  const int64_t size = head_chunks_.fused_rows, pair = std::min(rows, 2 * size);
+  const int64_t size = head_chunks_.of_pair(rows, fused_head_), pair = std::min(rows, 2 * size);
   const Tensor d_input_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
   const KeptLogits kept = allocate_kept(backend_, dtype_, pair, shard_.vocab);
   for (int64_t first = 0; first < rows; first += pair) {
@@ -151,10 +163,13 @@ Tensor Transformer::train_head(const ParameterBuffer& weights, const DeviceBatch
     if (early < count) {
       other = start_chunk(weights, batch, s, loss, first + early, kept.rows(early, count - early));
     }
-    finish_chunk(weights, batch, one, d_input_RD);
-    if (other) finish_chunk(weights, batch, *other, d_input_RD);
-    backend_.matmul(grad.at(head_name()), kept.values_RV.memory_for(dtype_).rows(0, count),
-                    s.head_input_RD.rows(first, count), true, false, true);
+    finish_chunk(batch, one);
+    if (other) finish_chunk(batch, *other);
+    const Tensor d_logits_CV = kept.values_RV.memory_for(dtype_).rows(0, count);
+    backend_.matmul(d_input_RD.rows(first, count), d_logits_CV, weights.at(head_name()), false,
+                    false, false);
+    backend_.matmul(grad.at(head_name()), d_logits_CV, s.head_input_RD.rows(first, count), true,
+                    false, true);
   }
   return d_input_RD;
 }

@@ -258,39 +258,30 @@ std::vector<MemoryMoment> update_moments(const MemoryShapes& s, const MicroBatch
   };
   // The last layer's output; with sequence parallelism its gathered copy instead.
   MemoryMoment head = moment("head's forward", all_rows - gathered);
-  // Gradients of log-probs and entropies; of those in chunks none is left after the head.
-  const int64_t loss = s.fused_head ? 0 : 2 * batch.head * s.wide;
+  const int64_t chunk = s.head.of_pair(batch.head, s.fused_head);
+  head.bytes.add(Tag::kLogits,
+                 kept_bytes(s, std::min(batch.head, 2 * chunk)) + passing_logits_bytes(s, chunk));
+  add_logit_stats(s, chunk, head.bytes);
+  head.bytes.add(Tag::kWorkspace, batch.head * s.hidden * s.element);  // of its input
   MemoryMoment back = moment("head's backward", 0);
-  if (s.fused_head) {
-    const int64_t chunk = std::min(batch.head, s.head.fused_rows);
-    head.bytes.add(Tag::kLogits,
-                   kept_bytes(s, std::min(batch.head, 2 * chunk)) + passing_logits_bytes(s, chunk));
-    add_logit_stats(s, chunk, head.bytes);
-    head.bytes.add(Tag::kWorkspace, batch.head * s.hidden * s.element);  // of its input
-  } else {
-    head.bytes.add(Tag::kLogits, kept_bytes(s, batch.head) + passing_logits_bytes(s, batch.head));
-    add_logit_stats(s, batch.head, head.bytes);
-    back.bytes.add(Tag::kLogits, kept_bytes(s, batch.head));
-  }
   head.bytes.add(Tag::kComm, gathered);
   back.bytes.add(Tag::kWorkspace,  // of the head rows, of all rows
-                 loss + batch.head * s.hidden * s.element + all_rows);
+                 batch.head * s.hidden * s.element + all_rows);
 
   MemoryMoment mlp = moment("MLP's backward", layers.restored);
   const int64_t d_ffn = rows * 3 * s.ffn * s.element;
-  mlp.bytes.add(Tag::kWorkspace, loss + all_rows + d_ffn + all_rows + (gathered > 0 ? own : 0));
+  mlp.bytes.add(Tag::kWorkspace, all_rows + d_ffn + all_rows + (gathered > 0 ? own : 0));
   mlp.bytes.add(Tag::kComm, 2 * gathered + tp_sum_bytes(s, rows));
 
   const int64_t d_qkv = rows * (s.q + 2 * s.kv) * s.element;
   const int64_t d_o = rows * s.q * s.element;
   MemoryMoment core = moment("attention's backward", layers.restored);
-  core.bytes.add(Tag::kWorkspace, loss + own + d_o + d_qkv + attention_backward_bytes(s, rows, cp) +
+  core.bytes.add(Tag::kWorkspace, own + d_o + d_qkv + attention_backward_bytes(s, rows, cp) +
                                       cudnn_backward_bytes(s, rows, cp));
   core.bytes.add(Tag::kComm, gathered + kv_backward_comm_bytes(s, rows, cp));
 
   MemoryMoment qkv = moment("backward of q, k, v", layers.restored);
-  qkv.bytes.add(Tag::kWorkspace,
-                loss + own + d_o + 2 * d_qkv + all_rows + (gathered > 0 ? own : 0));
+  qkv.bytes.add(Tag::kWorkspace, own + d_o + 2 * d_qkv + all_rows + (gathered > 0 ? own : 0));
   qkv.bytes.add(Tag::kComm, 2 * gathered + tp_sum_bytes(s, rows));
   return {head, back, mlp, core, qkv};
 }
