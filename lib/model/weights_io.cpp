@@ -48,14 +48,16 @@ std::string complaint(const StoredTensor* stored, const std::string& name, const
 /// All complaints first, so that a wrong file touches nothing.
 void check_pieces(const SafetensorsReader& reader, const std::string& suffix,
                   const ParameterLayout& layout) {
-  std::vector<std::string> complaints;
+  std::vector<std::string> complaints, missing;  // what is there but wrong says more
   for (const ParamSpec& spec : layout.specs()) {
     for (const HfPiece& piece : spec.pieces) {
       const std::string name = piece.hf_name + suffix;
-      const std::string what = complaint(reader.find(name), name, piece);
-      if (!what.empty()) complaints.push_back(what);
+      const StoredTensor* stored = reader.find(name);
+      const std::string what = complaint(stored, name, piece);
+      if (!what.empty()) (stored ? complaints : missing).push_back(what);
     }
   }
+  complaints.insert(complaints.end(), missing.begin(), missing.end());
   if (!complaints.empty()) throw DataError(reader.path() + ": " + join(complaints, "; "));
 }
 

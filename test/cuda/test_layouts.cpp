@@ -40,7 +40,7 @@ void for_each_run(DType dtype,
 }  // namespace
 
 // Few launches: for compute-sanitizer.
-TEST_CASE("one rank and a dynamic CP group of two give the CPU's numbers", "[small][ranks]") {
+TEST_CASE("one rank and a dynamic CP group of two give the CPU's numbers", "[small][layers]") {
   const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
   for (const Layout& layout : {static_cp(1, 1, {}), dynamic_cp(2, 1, kLongest / 2)}) {
     INFO(layout.name);

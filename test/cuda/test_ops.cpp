@@ -112,8 +112,8 @@ void check_table(bool libraries) {
 
 }  // namespace
 
-// Tags: [small] takes seconds under compute-sanitizer, [own] runs kernels built here alone, [ranks]
-// has several ranks that wait for each other on the device.
+// Tags: [small] takes seconds under compute-sanitizer, [own] runs kernels built here alone,
+// [layers] whole layers.
 
 TEST_CASE("every op of the table equals the CPU's, in float32 and within bfloat16's rounding",
           "[small][own]") {
