@@ -13,7 +13,6 @@
 namespace verlcpp::cuda {
 namespace {
 
-constexpr int kMultiprocessors = 132;  // of an H100 or H200
 constexpr int kMostSplits = 32;
 
 /// What a split leaves for the merge: by (sequence, head, split) a maximum and a sum of
@@ -205,8 +204,8 @@ Filling filling_of(const DecodeArgs& a) {
   const int64_t resident = a.head_dim <= 64 ? kResident<64> : kResident<128>;
   const int64_t blocks = a.sequences * a.kv_heads * head_groups(a);
   int64_t warps = resident;
-  while (warps > 4 && blocks * warps > kMultiprocessors * resident) warps /= 2;
-  const int64_t wanted = kMultiprocessors * (resident / warps) / blocks;
+  while (warps > 4 && blocks * warps > kSms * resident) warps /= 2;
+  const int64_t wanted = kSms * (resident / warps) / blocks;
   const int64_t most = a.blocks_per_sequence * a.block / 64;
   return {warps, std::max<int64_t>(1, std::min({wanted, most, int64_t{kMostSplits}}))};
 }

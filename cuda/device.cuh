@@ -19,6 +19,12 @@ using bf16 = __nv_bfloat16;
 
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(bf16 x) { return __bfloat162float(x); }
+/// 2^x in one instruction: 0 where that is below 2^-126.
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 template <class T>
 __device__ inline T from_float(float x) {
   if constexpr (sizeof(T) == 2) {

@@ -44,13 +44,6 @@ __device__ inline float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/// One instruction, where exp2f also takes care of results below 2^-126.
-__device__ inline float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 /// A row's softmax sums over the columns of this thread, from the largest seen so far: doubles,
 /// since they add up the tiles of a whole vocabulary. In units of ln 2, as all in this file.
 struct RowSums {
@@ -60,7 +53,7 @@ struct RowSums {
   __device__ inline void merge(float other_max, float other_sum, float other_weighted) {
     const float to = fmaxf(max, other_max);
     const float down = max == -INFINITY ? 0.0f : max - to, other_down = other_max - to;
-    const double scale = exp2_of(down), other_scale = exp2_of(other_down);
+    const double scale = exp2_fast(down), other_scale = exp2_fast(other_down);
     weighted =
         scale * (weighted + sum * down) + other_scale * (other_weighted + other_sum * other_down);
     sum = scale * sum + other_scale * other_sum;
@@ -72,7 +65,7 @@ struct TileRow {
   int64_t number;
   bool there;
   float scale;    // 1 / (temperature ln 2)
-  int64_t label;  // in this part's columns
+  int64_t label;  // in this part's columns, or -1
 };
 
 /// 4 x 4 words of a quad of threads: word i of thread l becomes word l of thread i.
@@ -105,7 +98,7 @@ __device__ float reduce_row(float (&sums)[128], const TileRow& row, RowSums& all
     for (int e = 0; e < 2; ++e) {
       float& z = sums[4 * j + 2 * Half + e];
       z = fmaf(z, row.scale, -largest);
-      const float p = exp2_of(z);
+      const float p = exp2_fast(z);
       sum += p;
       weighted = fmaf(p, z, weighted);
     }
@@ -187,8 +180,8 @@ __device__ inline void write_sums(const HeadWork& work, const HeadItem& item, co
 __device__ inline TileRow row_of(const HeadWork& work, int64_t number) {
   const bool there = number < work.rows;
   const float t = there ? work.temperature[number] : 1.0f;
-  return {number, there, kLog2e / safe_temperature(t),
-          there ? work.labels[number] - work.first : int64_t{-1}};
+  const int64_t label = there ? work.labels[number] - work.first : -1;
+  return {number, there, kLog2e / safe_temperature(t), label < work.vocab ? label : -1};
 }
 
 }  // namespace verlcpp::cuda

@@ -9,7 +9,7 @@
 namespace verlcpp::cuda {
 
 /// verl's floor, so that temperature 0 means (nearly) greedy instead of a division by zero.
-__device__ inline float safe_temperature(float t) { return t > 0.0f ? t : 1e-8f; }
+__device__ inline float safe_temperature(float t) { return fmaxf(t, 1e-8f); }
 
 constexpr float kLog2e = 1.44269504f;
 constexpr double kLn2 = 0.693147180559945309;

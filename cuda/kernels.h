@@ -128,7 +128,7 @@ void decode_attention(cudaStream_t stream, DType dtype, const DecodeArgs& args, 
 void advance_sequences(cudaStream_t stream, int64_t sequences, int32_t* positions,
                        int32_t* counters);
 
-// --- log_prob.cu
+// --- log_prob.cu, log_prob_backward.cu
 void logit_stats(cudaStream_t stream, int64_t rows, int64_t vocab, int64_t first, double* stats,
                  const float* logits, const int32_t* labels, const float* temperature);
 /// KeptLogits (float16 values) of logits.

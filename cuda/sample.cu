@@ -59,13 +59,6 @@ struct Range {
   }
 };
 
-/// Where it is below 2^-126, 0.
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 /// One thread's part in the race. Times are in units of 2^-32 at a token of z = reference; a
 /// token's rate is 2^(z - reference), +inf where it is far above.
 struct Runner {

@@ -13,7 +13,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// verl's floor, so that temperature 0 means (nearly) greedy instead of a division by zero.
 template <class T>
 T safe_temperature(T temperature) {
-  return temperature > T{0} ? temperature : static_cast<T>(1e-8);
+  return temperature > static_cast<T>(1e-8) ? temperature : static_cast<T>(1e-8);
 }
 
 /// What a part of the vocabulary says of one row; the four numbers of stats_R4.

@@ -17,7 +17,7 @@ Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtyp
       shard_(tp_shard(config, tp_.place())),
       cp_comm_type_(options.cp_comm_type),
       fused_head_(options.fused_head),
-      // Of the widest part, on all TP ranks alike: a fused head's chunks meet in a collective.
+      // Of the widest part, on all TP ranks alike: the head's chunks meet in a collective.
       head_chunks_(head_chunks((config.vocab + tp_.place().size - 1) / tp_.place().size, dtype,
                                options.head_chunk_bytes)),
       status_(status),

@@ -68,14 +68,14 @@ struct TransformerOptions {
   /// verl's use_fused_kernels (fused linear cross entropy): train() keeps no logits but those of
   /// two small chunks of rows.
   bool fused_head = false;
-  /// Most bytes of logits and their gradients that such chunks take: a twentieth of the float32
+  /// Most bytes that such chunks take, or logits that pass by in memory: a twentieth of the float32
   /// logits of 16 384 tokens of a vocabulary of 151 936.
   int64_t head_chunk_bytes = int64_t{470} << 20;
 };
 
 /// How the head cuts its rows.
 struct HeadChunks {
-  /// Rows of logits in memory at a time where no gradient is wanted.
+  /// Rows of logits that pass by in memory at a time.
   int64_t rows = 1;
   /// In train() with a fused head, which has two such chunks under way.
   int64_t fused_rows = 1;

@@ -5,7 +5,7 @@
 #include "model/transformer.h"
 
 // The head: final norm, this TP rank's columns of the logits, log-probs and entropy, and the way
-// back. All TP ranks cut the rows alike: a fused head's chunks sum up over them.
+// back. All TP ranks cut the rows alike: chunks sum up over them.
 
 namespace verlcpp::model {
 
@@ -19,7 +19,8 @@ HeadChunks head_chunks(int64_t vocab, DType dtype, int64_t bytes) {
 }
 
 int64_t HeadChunks::of_pair(int64_t head_rows, bool fused) const {
-  constexpr int64_t kTiles = 256;  // rows of tiles, none of which is shared
+  constexpr int64_t kTiles =
+      256;  // rows that a GPU takes together, so that no two chunks share them
   const int64_t half = (head_rows + 1) / 2;
   return std::min(head_rows, fused ? fused_rows : (half + kTiles - 1) / kTiles * kTiles);
 }

@@ -228,7 +228,7 @@ class Backend {
   // The columns of logits_RV are tokens [first, first + V) of the vocabulary: all of it, or this
   // rank's part (Megatron-LM's vocabulary-parallel cross entropy). Logits are of the dtype of
   // statistics: a bfloat16 of size 20 is wrong by 0.06. z = logits / temperature, where
-  // temperatures <= 0 count as 1e-8 (verl).
+  // temperatures below 1e-8 count as 1e-8 (verl).
   /// stats_R4 (float64): m = max z, sum of e^(z - m), sum of e^(z - m) (z - m), and z[label], -inf
   /// where the label is in another part.
   virtual void logit_stats(const Tensor& stats_R4, const Tensor& logits_RV, const Tensor& labels_R,

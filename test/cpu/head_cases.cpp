@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "cpu/op_cases.h"
 
 // The head's product with the statistics of its logits, and the way back.
@@ -18,17 +20,21 @@ KeptLogits kept_by(const OpRun& run, const HeadSizes& s) {
   return {run.poisoned({s.rows, s.vocab}), run.poisoned({s.rows, kept_groups(s.vocab)})};
 }
 
-/// Every fifth label is in another part.
+/// Every fifth label is in another part: the one before, or the one behind.
+bool elsewhere(int64_t row) { return row % 5 == 4; }
+bool behind(int64_t row) { return row % 10 == 9; }
+
 std::vector<int32_t> labels_of(const HeadSizes& s) {
   std::vector<int32_t> labels;
   for (int64_t r = 0; r < s.rows; ++r) {
-    const int64_t label = r % 5 == 4 ? -1 : r * 7919 % s.vocab;
+    const int64_t label = behind(r) ? s.vocab : elsewhere(r) ? -1 : r * 7919 % s.vocab;
     labels.push_back(static_cast<int32_t>(s.first + label));
   }
   return labels;
 }
 
-/// Outputs: of each row lse and entropy, and log-probs with the other parts' labels counted as 0.
+/// Outputs: of each row log-prob and entropy. Labels of the part before are 0 there; those of the
+/// part behind nobody has, so that their log-prob is -inf.
 OpCase head_case(HeadSizes s) {
   std::vector<double> temperature;
   for (int64_t r = 0; r < s.rows; ++r)
@@ -47,8 +53,9 @@ OpCase head_case(HeadSizes s) {
                            s.first);
     // The other part: one token that is never drawn, and the label of who has none here.
     std::vector<double> rest;
-    for (int64_t r = 0; r < s.rows; ++r)
-      rest.insert(rest.end(), {-900.0, 1, 0, r % 5 == 4 ? 0 : -900.0});
+    for (int64_t r = 0; r < s.rows; ++r) {
+      rest.insert(rest.end(), {-900.0, 1, 0, elsewhere(r) && !behind(r) ? 0.0 : -HUGE_VAL});
+    }
     run.backend.copy(stats.slice(s.rows * 4, {s.rows, 4}),
                      OpRun{run.backend, DType::kFloat64}.from(rest, {s.rows, 4}));
     OpResult result;

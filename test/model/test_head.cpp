@@ -140,6 +140,29 @@ TEST_CASE("a head's chunks are what its bytes hold, in whole tiles where there a
   CHECK(qwen.fused_rows == 768);
 }
 
+TEST_CASE("a pair of chunks holds all rows of a head that is not fused, in whole tiles of 256") {
+  const model::HeadChunks chunks{.rows = 1, .fused_rows = 100};
+  for (const auto& [rows, half] : {std::pair<int64_t, int64_t>{0, 0},
+                                   {1, 1},
+                                   {256, 256},
+                                   {257, 256},
+                                   {512, 256},
+                                   {513, 512},
+                                   {16364, 8192}}) {
+    CAPTURE(rows);
+    CHECK(chunks.of_pair(rows, false) == half);
+    CHECK(2 * chunks.of_pair(rows, false) >= rows);
+    CHECK(chunks.of_pair(rows, true) == std::min<int64_t>(rows, 100));
+  }
+}
+
+TEST_CASE("the second of two large chunks counts as the first") {
+  const HeadCase c{.config = tiny_config("llama"), .tokens = 301, .rows = 300};
+  const HeadResult two = run_head(c, false, int64_t{1} << 30)[0];
+  check_same(run_head(c, true, bytes_of(c, 2 * 300))[0], two, 1e-12);  // one chunk
+  check_same(run_head(c, true, bytes_of(c, 2 * 70))[0], two, 1e-12);
+}
+
 TEST_CASE("the head holds one chunk of logits, the plain one also what backward reads") {
   HeadCase c{.config = tiny_config("llama"), .tokens = 65, .rows = 64};
   c.config.vocab = 4001;

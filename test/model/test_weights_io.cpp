@@ -372,9 +372,9 @@ TEST_CASE("a folder whose weights do not fit its configuration") {
   CHECK_THROWS_WITH(
       load_hf_weights(model.backend, folder.path(), model.weights),
       folder.file("model.safetensors") +
-          ": model.norm.weight is missing; model.layers.1.self_attn.k_proj.bias has shape [4, 4], "
-          "the configuration asks for [16]; model.layers.0.input_layernorm.weight is int32; valid: "
-          "float64, float32, bfloat16, float16");
+          ": model.layers.1.self_attn.k_proj.bias has shape [4, 4], the configuration asks for "
+          "[16]; model.layers.0.input_layernorm.weight is int32; valid: float64, float32, "
+          "bfloat16, float16; model.norm.weight is missing");
 }
 
 TEST_CASE("an exported folder is the source with new weights") {
