@@ -1,5 +1,4 @@
 #include <bit>
-#include <cmath>
 #include <string>
 
 #include "base/error.h"
@@ -16,17 +15,20 @@ struct Float16 {
 };
 
 constexpr uint32_t kSign = 0x80000000u;
-constexpr uint32_t kInfinity = 0x7F800000u;
+constexpr uint32_t kInfinity = 0x7F800000u, kNaN = 0x7FC00000u;
 
 double widen(double x) { return x; }
 double widen(float x) { return x; }
 double widen(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 double widen(Float16 x) {
-  const uint32_t exponent = (x.bits >> 10) & 31u, fraction = x.bits & 0x3FFu;
-  const double sign = (x.bits & 0x8000u) ? -1.0 : 1.0;
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  if (exponent == 31) return fraction ? std::nan("") : sign * HUGE_VAL;
-  return sign * std::ldexp(fraction + 1024.0, static_cast<int>(exponent) - 25);
+  const uint32_t bits = (x.bits & 0x7FFFu) << 13;  // in a float's places, its exponent 112 too low
+  const uint32_t sign = (x.bits & 0x8000u) << 16;
+  if (bits >= 0x0F800000u)
+    return std::bit_cast<float>(bits > 0x0F800000u ? kNaN : kInfinity | sign);
+  const float magnitude = bits < 0x00800000u  // a subnormal is what it adds to 2^-14
+                              ? std::bit_cast<float>(bits + 0x38800000u) - 0x1p-14f
+                              : std::bit_cast<float>(bits + 0x38000000u);
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
 }
 
 // Round to nearest, ties to even. Doubles pass through float on the way to 16 bits.

@@ -90,3 +90,27 @@ TEST_CASE("copy between float64 and float32, and of integers") {
   backend.copy(ints, single.ints({5, -6}));
   CHECK(ints.as<int32_t>()[1] == -6);
 }
+
+TEST_CASE("every float16 widens to its value") {
+  cpu::CpuBackend backend;
+  std::vector<uint16_t> bits(1 << 16);
+  for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint16_t>(i);
+  const auto n = static_cast<int64_t>(bits.size());
+  const Tensor halves = backend.allocate(DType::kFloat16, {n}, MemoryTag::kWorkspace);
+  const Tensor wide = backend.allocate(DType::kFloat64, {n}, MemoryTag::kWorkspace);
+  backend.write(halves, std::as_bytes(std::span(bits)));
+  backend.copy(wide, halves);
+  const std::vector<double> got = download(backend, wide);
+  int wrong = 0;
+  for (int i = 0; i < 1 << 16; ++i) {
+    const int exponent = i >> 10 & 31, fraction = i & 1023;
+    const double magnitude = exponent == 31  ? (fraction == 0 ? HUGE_VAL : std::nan(""))
+                             : exponent == 0 ? std::ldexp(fraction, -24)
+                                             : std::ldexp(1024 + fraction, exponent - 25);
+    const double want = i >> 15 ? -magnitude : magnitude, value = got[static_cast<size_t>(i)];
+    const bool same = std::isnan(want) ? std::isnan(value)
+                                       : value == want && std::signbit(value) == std::signbit(want);
+    if (!same) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
