@@ -3,7 +3,7 @@
 
 // Logits as sums in registers only: tiles of x w^T, each reduced to its rows' softmax sums as soon
 // as it is there, and kept, if at all, as KeptLogits says. While one warp group reduces, the other
-// keeps multiplying.
+// can multiply on as long as both have stages.
 
 namespace verlcpp::cuda {
 namespace {
@@ -133,7 +133,7 @@ void head_stats(cudaStream_t stream, const HeadShape& shape, double* stats, doub
                       .shift = shift,
                       .labels = labels,
                       .temperature = temperature};
-  // Once for every device of the process would do; it costs less than a launch.
+  // Of this device: ranks of one process have several.
   check(cudaFuncSetAttribute(head_stats_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(kProductSharedBytes)),
         "shared memory of head_stats");

@@ -96,8 +96,8 @@ run_suite() {
 #   of launches that threads make at the same time ("failed to track a kernel launch") and may then
 #   stand still or make kernels fail, so it runs on one processor and launches wait for their kernels.
 #   Not [layers], whose kernels all have cases of their own: there cuBLAS kernels of Hopper fail under
-#   version 2025.3 even when no kernel at all is checked (--kernel-name kns=none), and do not when all
-#   are, which takes too long.
+#   version 2025.3 even when no kernel at all is checked (a name that none has), and have not where all
+#   are, which was not over after 190 s.
 # - initcheck: every kernel, for it must see every write, in cases that run kernels built here alone
 #   ([own]): versions before 2025.4 do not see the bulk copies with which library kernels store their
 #   results, and those kernels read uninitialised parts of their own workspaces.

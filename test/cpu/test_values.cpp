@@ -147,6 +147,23 @@ TEST_CASE("rms_norm, rope and swiglu") {
   }
 }
 
+TEST_CASE("temperatures below 1e-8 count as 1e-8") {
+  cpu::CpuBackend backend;
+  for (DType dtype : kComputeDTypes) {
+    const OpRun run{backend, dtype};
+    const auto stats_at = [&](double temperature) {
+      const Tensor stats = OpRun{backend, DType::kFloat64}.poisoned({1, 4});
+      backend.logit_stats(stats, run.from({0, 1e-8, 3e-8}, {1, 3}), run.ints({1}),
+                          run.from({temperature}, {1}), 0);
+      return download(backend, stats);
+    };
+    const std::vector<double> floor = stats_at(1e-8);
+    CHECK(floor[0] == Approx(3).epsilon(1e-5));
+    for (const double below : {4e-9, 1e-30, 0.0, -1.0}) CHECK(stats_at(below) == floor);
+    CHECK(stats_at(2e-8) != floor);
+  }
+}
+
 TEST_CASE("token_log_prob: probabilities 1/4 and 3/4") {
   cpu::CpuBackend backend;
   const double log3 = std::log(3.0);
