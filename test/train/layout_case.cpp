@@ -29,10 +29,10 @@ Planner shuffled(Planner inner) {
   };
 }
 
-model::ModelConfig tiny_model() {
+model::ModelConfig tiny_model(int64_t vocab) {
   model::ModelConfig c;
   c.architecture = "Qwen3ForCausalLM";
-  c.vocab = 29;
+  c.vocab = vocab;
   c.hidden = 16;
   c.ffn = 24;
   c.layers = 2;
@@ -83,7 +83,7 @@ TrainConfig make_config(const std::vector<std::string>& layout,
   return bind_train_config(tree);
 }
 
-std::vector<data::Trajectory> recorded() {
+std::vector<data::Trajectory> recorded(int64_t vocab) {
   const PhiloxKey key{11, 12};
   const std::pair<int, int> lengths[] = {{1, 1},  {24, 24}, {1, 2},  {7, 13}, {5, 1},  {3, 3},
                                          {10, 9}, {1, 23},  {24, 1}, {2, 5},  {11, 6}, {4, 19}};
@@ -92,7 +92,8 @@ std::vector<data::Trajectory> recorded() {
     data::Trajectory& t = batch.emplace_back();
     t.uid = "group" + std::to_string(s / 3);
     for (int i = 0; i < lengths[s].first + lengths[s].second; ++i) {
-      const auto id = static_cast<int32_t>(philox4x32({s, static_cast<uint32_t>(i)}, key)[0] % 29);
+      const auto id =
+          static_cast<int32_t>(philox4x32({s, static_cast<uint32_t>(i)}, key)[0] % vocab);
       (i < lengths[s].first ? t.prompt_ids : t.response_ids).push_back(id);
     }
     t.response_mask.assign(t.response_ids.size(), s == 9 ? 0 : 1);
@@ -104,9 +105,9 @@ std::vector<data::Trajectory> recorded() {
 }
 
 LayoutResult updates_of(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing,
-                        const parallel::MakeDevice& make_device) {
-  const auto batch = recorded();
-  const model::ModelConfig model = tiny_model();
+                        const parallel::MakeDevice& make_device, int64_t vocab) {
+  const auto batch = recorded(vocab);
+  const model::ModelConfig model = tiny_model(vocab);
   LayoutRun run{
       .config = config, .model = model, .batch = batch, .updates = updates, .dtype = dtype};
   run.make_device = make_device;
