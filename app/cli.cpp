@@ -38,6 +38,21 @@ CLI::Option* define_comparison(CLI::App& cli, Options& options) {
   return compare;
 }
 
+CLI::Option* define_calibration(CLI::App& cli, Options& options) {
+  auto* calibrate =
+      cli.add_option("--calibrate", options.calibrate,
+                     "time micro-batches of this model and layout, fit the cost model "
+                     "of dynamic_cp_cost_model to them, write it to this file, and "
+                     "stop");
+  cli.add_option("--calibrate-check", options.calibrate_checks,
+                 "JSON array of lengths whose micro-batches the fitted model is held against; may "
+                 "be given several times")
+      ->needs(calibrate)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return calibrate;
+}
+
 void define(CLI::App& cli, Options& options, std::string& cfg, std::string& format, bool& version) {
   cli.footer(kFooter);
   cli.add_option("--config-dir", options.config_dir, "folder searched before the primary tree");
@@ -54,6 +69,7 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                               "print the schedule of the lengths in this JSON array and stop");
   auto* multirun = cli.add_flag("-m,--multirun", options.multirun, "sweep over lists of values");
   auto* compare = define_comparison(cli, options);
+  auto* calibrate = define_calibration(cli, options);
   auto* selftest = cli.add_flag("--selftest-layout", options.selftest_layout,
                                 "run one update of this configuration and model under many layouts "
                                 "on a few samples, print how far apart they are, and stop");
@@ -63,6 +79,7 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
   dry->excludes(print);
   compare->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun);
   selftest->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun)->excludes(compare);
+  for (auto* other : {print, dry, plan, multirun, compare, selftest}) calibrate->excludes(other);
   cli.add_flag("--version", version, "print the version and stop");
   cli.add_option("overrides", options.overrides, "overrides, in order; the last one wins");
   cli.allow_extras();

@@ -22,7 +22,9 @@ struct Options {
   bool compare_dcp = false;
   int64_t compare_steps = 5, compare_warmup = 1;
   std::string compare_json;  // --compare-json
-  bool json = false;         // --format json
+  std::string calibrate;     // the file that takes the result
+  std::vector<std::string> calibrate_checks;
+  bool json = false;  // --format json
   bool multirun = false;
   std::vector<std::string> overrides;
 };

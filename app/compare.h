@@ -24,8 +24,4 @@ struct CompareOutcome {
 /// threads. ConfigError when the arms would not process the same tokens.
 CompareOutcome run_comparison(const CompareRequest& request, const config::Node& tree);
 
-/// Writes `json` and a newline to `path`: aside (path.tmp), synced, renamed, so that an older
-/// result stays until the new one is whole. DeviceError with path, bytes and reason.
-void write_result(const std::string& path, const std::string& json);
-
 }  // namespace verlcpp::app

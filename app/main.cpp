@@ -7,11 +7,13 @@
 #include <iostream>
 #include <string>
 
+#include "app/calibrate.h"
 #include "app/cli.h"
 #include "app/compare.h"
 #include "app/device.h"
 #include "app/failure.h"
 #include "app/launch.h"
+#include "app/result_file.h"
 #include "app/selftest.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -86,6 +88,14 @@ int selftest(const config::Node& tree) {
   return 1;
 }
 
+int calibrate(const Options& options, const config::Node& tree, const train::TrainConfig& config) {
+  const train::Calibration result = run_calibration(
+      {.file = options.calibrate, .checks = options.calibrate_checks}, tree, config);
+  write_result(options.calibrate, train::to_json(result));
+  print(train::to_text(result));
+  return 0;
+}
+
 int run_job(const Options& options, config::Node& tree, Clock::time_point start) {
   const std::string device = choose_device(tree, options.dry_run);
   const train::TrainConfig config = train::bind_train_config(tree);
@@ -94,6 +104,7 @@ int run_job(const Options& options, config::Node& tree, Clock::time_point start)
   if (!device.empty()) log::info(device);
   if (options.compare_dcp) return compare(options, tree);
   if (options.selftest_layout) return selftest(tree);
+  if (!options.calibrate.empty()) return calibrate(options, tree, config);
   for (const std::string& line : train::banner(config, tree)) log::info(line);
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   if (!options.dry_run) return run_training(config, tree, start);
@@ -108,7 +119,8 @@ int run(const Options& options, Clock::time_point start) {
     throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
   }
   const bool trains = !options.print_config && !options.dry_run && !options.compare_dcp &&
-                      !options.selftest_layout && options.plan_file.empty();
+                      !options.selftest_layout && options.calibrate.empty() &&
+                      options.plan_file.empty();
   if (trains) catch_stop_signals();
   const config::Composed composed = config::compose({.search_path = search_path(options),
                                                      .config_name = options.config_name,

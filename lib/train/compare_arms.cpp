@@ -17,6 +17,8 @@ const std::string kActorBudget = kA + "actor.ppo_max_token_len_per_gpu";
 const std::vector<std::string> kDynamicSwitches = {kA + "actor.megatron.dynamic_context_parallel",
                                                    kA + "ref.megatron.dynamic_context_parallel"};
 const std::vector<std::string> kLimits = {kActorLimit, kA + "ref.megatron." + kLimit};
+const std::vector<std::string> kSchedulers = {kA + "actor.megatron.dynamic_cp_scheduler",
+                                              kA + "ref.megatron.dynamic_cp_scheduler"};
 const std::vector<std::string> kBatchSwitches = {kA + "actor.use_dynamic_bsz",
                                                  kA + "ref.log_prob_use_dynamic_bsz",
                                                  kA + "rollout.log_prob_use_dynamic_bsz"};
@@ -68,6 +70,13 @@ CompareArm make_arm(const config::Node& tree, const std::string& name, bool dyna
   return arm;
 }
 
+void set_scheduler(CompareArm& arm, const std::string& scheduler) {
+  for (const std::string& key : kSchedulers) {
+    arm.tree.set(key, config::Node(scheduler, config::Origin{"--compare-dcp, " + arm.name}));
+  }
+  arm.config = bind_train_config(arm.tree);
+}
+
 /// Tokens of the longest sequence that fits.
 int64_t capacity(const CompareArm& arm) {
   const BatchingRule rule = batching_rule(arm.config, Pass::kActorUpdate);
@@ -110,6 +119,11 @@ std::vector<CompareArm> compare_arms(const config::Node& resolved_tree) {
   arms.push_back(make_arm(resolved_tree, "static-balanced", false, Packing::kBalanced, limit));
   arms.push_back(make_arm(resolved_tree, "static-in-order", false, Packing::kInOrder, limit));
   arms.push_back(make_arm(resolved_tree, "dcp", true, Packing::kBalanced, limit));
+  if (arms.back().config.actor_rollout_ref.actor.megatron.dynamic_cp_scheduler ==
+      kBalancedScheduler) {
+    arms.push_back(make_arm(resolved_tree, "dcp-balanced", true, Packing::kBalanced, limit));
+    set_scheduler(arms[2], kDefaultScheduler);
+  }
   // A static arm is the given configuration under another budget; the samples say whether it fits.
   try {
     validate(arms.back().config, arms.back().tree);
@@ -158,7 +172,7 @@ void check_same_samples(std::span<const CompareArm> arms, std::span<const data::
 
 std::vector<std::string> differing_settings(const CompareArm& a, const CompareArm& b) {
   std::set<std::string> ours;
-  for (const auto* keys : {&kDynamicSwitches, &kLimits, &kBatchSwitches, &kBudgets}) {
+  for (const auto* keys : {&kDynamicSwitches, &kLimits, &kSchedulers, &kBatchSwitches, &kBudgets}) {
     ours.insert(keys->begin(), keys->end());
   }
   std::vector<std::string> keys = config::leaf_keys(a.tree);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "train/compare_predict.h"
 #include "train/initial_weights.h"
 #include "train/optimizer.h"
 #include "train/pipeline.h"
@@ -16,9 +17,6 @@
 
 namespace verlcpp::train {
 namespace {
-
-// Forward and backward, in forward passes. Recompute adds the same share to every rank.
-constexpr double kUpdateWork = 3;
 
 constexpr const char* kNoStop = "nobody stops the ranks of a comparison";
 
@@ -96,7 +94,7 @@ class Comparer {
         meter_(meter),
         arms_(arms),
         inputs_(inputs),
-        cost_(layer_cost(inputs.model)),
+        costs_(compare_costs(arms.front().config, inputs.model)),
         snapshot_(engine, arms.front().config, inputs) {
     const TrainConfig& config = arms.front().config;
     std::optional<std::vector<data::Trajectory>> batch =
@@ -117,6 +115,13 @@ class Comparer {
       }
     }
     check_same_tokens(out.arms);
+    out.predicted_from = costs_.subject;
+    for (size_t i = 0; i < arms_.size(); ++i) {
+      if (costs_.measured) {
+        out.arms[i].predicted_seconds = predicted_step(arms_[i], out.lengths, costs_);
+      }
+    }
+    out.predicted = predict_steps(arms_, out.lengths, costs_);
     for (size_t i = 0; i < arms_.size(); ++i) measure_balance(arms_[i], out.arms[i]);
     return out;
   }
@@ -194,10 +199,10 @@ class Comparer {
       schedule::Plan plan = inner(lengths);
       const int64_t tp = engine_.topology.sizes().tp;
       record.passes[pass_name(pass)].add(plan, lengths, tp);
-      const auto work = schedule::rank_costs(cost_, plan, lengths, tp);
-      for (size_t i = 0; i < work.size(); ++i) {
-        record.work[i] += work[i] * (pass == Pass::kActorUpdate ? kUpdateWork : 1);
-      }
+      const schedule::CostModel& cost =
+          pass == Pass::kActorUpdate ? costs_.update : costs_.log_prob;
+      const auto work = schedule::rank_costs(cost, plan, lengths, tp);
+      for (size_t i = 0; i < work.size(); ++i) record.work[i] += work[i];
       return plan;
     };
   }
@@ -216,7 +221,7 @@ class Comparer {
   BusyMeter& meter_;
   std::span<const CompareArm> arms_;
   const Inputs& inputs_;
-  schedule::CostModel cost_;
+  PassCosts costs_;
   ActorSnapshot snapshot_;
   std::vector<data::Trajectory> batch_;
 };
@@ -233,14 +238,6 @@ Comparison compare_dcp(const Engine& engine, BusyMeter& meter, std::span<const C
                                   (settings.empty() ? "" : settings.front()));
   }
   return Comparer(engine, meter, arms, inputs).run(options);
-}
-
-schedule::CostModel layer_cost(const model::ModelConfig& model) {
-  const auto d = static_cast<double>(model.hidden), h = static_cast<double>(model.head_dim);
-  const auto n = static_cast<double>(model.heads), k = static_cast<double>(model.kv_heads);
-  const double matrices = d * (n + 2 * k) * h + n * h * d + 3 * d * static_cast<double>(model.ffn);
-  // Two operations a parameter and token; two products of L^2 / 2 rows, N heads, H wide.
-  return {.linear = 2 * matrices, .quadratic = 2 * n * h};
 }
 
 void check_same_tokens(std::span<const ArmResult> results) {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <span>
 
-#include "schedule/cost.h"
 #include "train/busy_meter.h"
 #include "train/compare_arms.h"
 #include "train/compare_result.h"
@@ -26,10 +25,6 @@ struct CompareOptions {
 /// are a bug of ours.
 Comparison compare_dcp(const Engine& engine, BusyMeter& meter, std::span<const CompareArm> arms,
                        const Inputs& inputs, const CompareOptions& options);
-
-/// Work of the model's layers for a sequence: parameters of a layer's matrices against its causal
-/// attention, in the same operations. The head, which only response tokens pass, is left out.
-schedule::CostModel layer_cost(const model::ModelConfig& model);
 
 /// Expects of all arms that they processed the same number of real tokens in every pass.
 void check_same_tokens(std::span<const ArmResult> results);

@@ -129,9 +129,32 @@ ordered_json arm_json(const ArmResult& arm) {
   out["mini_batch_losses"] = arm.losses;
   out["mini_batch_grad_norms"] = arm.grad_norms;
   out["loss_drift"] = arm.loss_drift;
+  out["predicted_seconds"] =
+      arm.predicted_seconds ? ordered_json(*arm.predicted_seconds) : ordered_json();
   out["predicted_balance"] = arm.predicted_balance;
   out["measured_balance"] = arm.measured_balance;
   out["peak_bytes"] = arm.peak_bytes;
+  return out;
+}
+
+ordered_json predicted_json(const Comparison& comparison) {
+  ordered_json out;
+  out["measured_for"] = comparison.predicted_from;  // empty: operations of the layers alone
+  out["steps"] = ordered_json::array();
+  for (const PredictedStep& step : comparison.predicted) {
+    ordered_json& entry = out["steps"].emplace_back();
+    entry["gpus"] = step.gpus;
+    entry["context_parallel_size"] = step.cp;
+    entry["limit_tokens_per_rank"] = step.limit;
+    entry["arms"] = ordered_json::array();
+    for (size_t i = 0; i < step.seconds.size(); ++i) {
+      const bool measured = !comparison.predicted_from.empty();
+      entry["arms"].push_back(
+          {{"name", comparison.arms[i].name},
+           {"seconds", measured ? ordered_json(step.seconds[i]) : ordered_json()},
+           {"speedup", step.seconds.front() / step.seconds[i]}});
+    }
+  }
   return out;
 }
 
@@ -226,6 +249,8 @@ std::string to_text(const Comparison& comparison, std::span<const CompareArm> ar
       "over\n"
       "the mini-batches, differences the largest of them. Memory is without the comparison's own\n"
       "copies.\n\n";
+  const std::string predicted = predicted_table(comparison);
+  if (!predicted.empty()) text += predicted + "\n";
   return text + verdict_text(comparison, arms.front().config);
 }
 
@@ -252,6 +277,7 @@ std::string to_json(const Comparison& comparison, std::span<const CompareArm> ar
                                  {"grad_norm_rel", first.grad_norm_rel}};
     out["differences"].push_back(entry);
   }
+  out["predicted"] = predicted_json(comparison);
   const Verdict verdict = judge(comparison, arms.front().config);
   out["verdict"]["equal_tokens"] = verdict.equal_tokens;
   out["verdict"]["loss_tolerance"] = verdict.tolerance.loss;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "train/compare_predict.h"
 #include "train/engine.h"
 
 namespace verlcpp::train {
@@ -16,10 +17,11 @@ struct ArmResult {
   std::vector<double> step_seconds;  // between barriers of the world, on rank 0
   /// Of one step, by verl's timer name of the pass (old_log_prob, ref, update_actor): what ran.
   std::map<std::string, ScheduleStats> passes;
-  std::vector<double> losses, grad_norms;  // of each mini-batch
-  double loss_drift = 0;                   // largest change of a loss between rounds
-  double predicted_balance = 1;            // imbalance of the cost model's work over the pool
-  double measured_balance = 1;             // imbalance of the ranks' computing time
+  std::vector<double> losses, grad_norms;   // of each mini-batch
+  double loss_drift = 0;                    // largest change of a loss between rounds
+  double predicted_balance = 1;             // imbalance of the cost model's work over the pool
+  std::optional<double> predicted_seconds;  // of a step, where the cost model was measured
+  double measured_balance = 1;              // imbalance of the ranks' computing time
   int64_t peak_bytes = 0;  // largest over ranks, without the comparison's own copies
 
   ScheduleStats total() const;  // over all passes
@@ -34,6 +36,8 @@ struct ArmResult {
 struct Comparison {
   std::vector<int64_t> lengths;  // of the samples, in order
   std::vector<ArmResult> arms;   // the first is what others are compared with
+  std::string predicted_from;    // PassCosts::subject: empty for the model's operations alone
+  std::vector<PredictedStep> predicted;  // on other numbers of GPUs
 };
 
 /// How far an arm is from the first one; largest over the first `mini_batches`, or all of them.

@@ -34,6 +34,10 @@ std::vector<Row> rows(const ArmResult& reference) {
        [](const ArmResult& a) {
          return fmt::format("{:.4f} .. {:.4f}", a.min_seconds(), a.max_seconds());
        }},
+      {"  predicted",
+       [](const ArmResult& a) {
+         return a.predicted_seconds ? fmt::format("{:.4f} s", *a.predicted_seconds) : "-";
+       }},
       {"speed",
        [&](const ArmResult& a) {
          return fmt::format("{:.2f}x", difference(a, reference).speedup);
@@ -64,16 +68,8 @@ std::vector<Row> rows(const ArmResult& reference) {
        }}};
 }
 
-}  // namespace
-
-std::string compare_table(const Comparison& comparison) {
-  const ArmResult& reference = comparison.arms.front();
-  std::vector<std::vector<std::string>> lines = {{""}};
-  for (const ArmResult& arm : comparison.arms) lines.front().push_back(arm.name);
-  for (const Row& row : rows(reference)) {
-    auto& line = lines.emplace_back(1, row.label);
-    for (const ArmResult& arm : comparison.arms) line.push_back(row.cell(arm));
-  }
+/// Lines of cells, the first to the left and the others to the right.
+std::string aligned(const std::vector<std::vector<std::string>>& lines) {
   std::vector<size_t> width(lines.front().size(), 0);
   for (const auto& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
@@ -85,6 +81,37 @@ std::string compare_table(const Comparison& comparison) {
     text += '\n';
   }
   return text;
+}
+
+}  // namespace
+
+std::string compare_table(const Comparison& comparison) {
+  const ArmResult& reference = comparison.arms.front();
+  std::vector<std::vector<std::string>> lines = {{""}};
+  for (const ArmResult& arm : comparison.arms) lines.front().push_back(arm.name);
+  for (const Row& row : rows(reference)) {
+    auto& line = lines.emplace_back(1, row.label);
+    for (const ArmResult& arm : comparison.arms) line.push_back(row.cell(arm));
+  }
+  return aligned(lines);
+}
+
+std::string predicted_table(const Comparison& comparison) {
+  if (comparison.predicted.empty()) return "";
+  const bool measured = !comparison.predicted_from.empty();
+  std::vector<std::vector<std::string>> lines = {{"GPUs", "CP, pool", "tokens a rank"}};
+  for (const ArmResult& arm : comparison.arms) lines.front().push_back(arm.name);
+  for (const PredictedStep& step : comparison.predicted) {
+    auto& line = lines.emplace_back();
+    for (int64_t number : {step.gpus, step.cp, step.limit}) line.push_back(std::to_string(number));
+    for (double seconds : step.seconds) {
+      const std::string speed = fmt::format("{:.2f}x", step.seconds.front() / seconds);
+      line.push_back(measured ? fmt::format("{:.4f} s, {}", seconds, speed) : speed);
+    }
+  }
+  return (measured ? "predicted step by times measured for " + comparison.predicted_from
+                   : std::string("predicted speed by the operations of the layers alone")) +
+         ":\n" + aligned(lines);
 }
 
 }  // namespace verlcpp::train

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "schedule/default_dynamic_cp.h"
+#include "schedule/balanced_dynamic_cp.h"
 #include "schedule/static_cp.h"
 
 namespace verlcpp::train {
@@ -54,11 +54,13 @@ BatchingRule batching_rule(const TrainConfig& config, Pass pass) {
   const RefConfig& ref = config.actor_rollout_ref.ref;
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   const MegatronConfig& megatron = pass == Pass::kRefLogProb ? ref.megatron : actor.megatron;
-  BatchingRule rule{.sizes = {.world = config.world_size(),
-                              .tp = megatron.tensor_model_parallel_size,
-                              .pp = megatron.pipeline_model_parallel_size,
-                              .cp = megatron.context_parallel_size},
-                    .dcp = dcp_settings(megatron)};
+  BatchingRule rule{
+      .sizes = {.world = config.world_size(),
+                .tp = megatron.tensor_model_parallel_size,
+                .pp = megatron.pipeline_model_parallel_size,
+                .cp = megatron.context_parallel_size},
+      .dcp = dcp_settings(megatron),
+      .cost = pass == Pass::kActorUpdate ? megatron.costs.update : megatron.costs.log_prob};
   switch (pass) {
     case Pass::kActorUpdate:
       rule.use_dynamic_bsz = actor.use_dynamic_bsz;
@@ -82,10 +84,12 @@ BatchingRule batching_rule(const TrainConfig& config, Pass pass) {
 Planner make_planner(const BatchingRule& rule) {
   return [rule](std::span<const int64_t> lengths) {
     if (rule.dcp) {
-      return schedule::schedule_default_dynamic_cp(
-          lengths, {.pool = rule.sizes.pool(),
-                    .max_seqlen_per_rank = rule.dcp->max_seqlen_per_rank,
-                    .min_cp = rule.dcp->min_cp});
+      const schedule::DynamicCpOptions options{.pool = rule.sizes.pool(),
+                                               .max_seqlen_per_rank = rule.dcp->max_seqlen_per_rank,
+                                               .min_cp = rule.dcp->min_cp};
+      return rule.dcp->balanced ? schedule::schedule_balanced_dynamic_cp(lengths, options,
+                                                                         rule.cost, rule.sizes.tp)
+                                : schedule::schedule_default_dynamic_cp(lengths, options);
     }
     schedule::StaticCpOptions options{.dp = rule.sizes.dp(),
                                       .cp = rule.sizes.cp,

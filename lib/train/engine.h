@@ -11,6 +11,7 @@
 #include "model/transformer.h"
 #include "parallel/communicator.h"
 #include "parallel/topology.h"
+#include "schedule/cost.h"
 #include "schedule/plan.h"
 #include "train/train_config.h"
 
@@ -45,6 +46,7 @@ using Planner = std::function<schedule::Plan(std::span<const int64_t> lengths)>;
 struct BatchingRule {
   parallel::AxisSizes sizes;
   std::optional<DcpSettings> dcp;
+  schedule::CostModel cost = {};  // of this pass
   bool use_dynamic_bsz = false;
   int64_t micro_batch_size_per_gpu = 1;
   int64_t max_token_len_per_gpu = 0;

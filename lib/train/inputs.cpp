@@ -10,6 +10,7 @@
 #include "data/chat_template.h"
 #include "model/tp_shard.h"
 #include "rollout/reward.h"
+#include "train/calibrate.h"
 #include "train/optimizer.h"
 #include "train/update_pass.h"
 #include "train/validate_findings.h"
@@ -198,6 +199,16 @@ void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs,
       complaint, inputs.model_folder, valid));
 }
 
+/// Measured costs hold for the model, dtype and TP size that were measured.
+void warn_of_other_costs(const TrainConfig& config, const model::ModelConfig& model,
+                         const config::Node& tree) {
+  const PassCosts& costs = config.actor_rollout_ref.actor.megatron.costs;
+  const std::string subject = cost_subject(model, config);
+  if (!costs.measured || costs.subject == subject) return;
+  log::warning(Findings(tree).about("actor_rollout_ref.actor.megatron.dynamic_cp_cost_model") +
+               " was measured for " + costs.subject + "; this run is " + subject);
+}
+
 }  // namespace
 
 std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
@@ -224,6 +235,7 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
   inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
   check_tensor_parallel(config, inputs, tree);
+  warn_of_other_costs(config, inputs.model, tree);
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs, alive, recorded_steps);
   } else {

@@ -8,6 +8,7 @@
 #include "config/bind.h"
 #include "data/json_reason.h"
 #include "data/line_file.h"
+#include "data/prompts.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -53,6 +54,17 @@ parallel::AxisSizes read_sizes(KeyReader& read) {
   return sizes;
 }
 
+void read_scheduler(BatchingRule& rule, Findings& findings, const config::Node& name,
+                    const config::Node& file) {
+  const std::string* scheduler = name.get_if<std::string>();
+  check_dcp_scheduler(findings, kMegatron, scheduler == nullptr ? "" : *scheduler);
+  rule.dcp->balanced = scheduler != nullptr && *scheduler == kBalancedScheduler;
+  if (const std::string* path = file.get_if<std::string>()) {
+    const std::string about = findings.about(kMegatron + ".dynamic_cp_cost_model");
+    rule.cost = read_cost_file(data::expand_home(*path), about).update;
+  }
+}
+
 void read_dynamic(BatchingRule& rule, Findings& findings) {
   const config::Node null;
   const auto at = [&](const std::string& field) -> const config::Node& {
@@ -67,6 +79,7 @@ void read_dynamic(BatchingRule& rule, Findings& findings) {
   rule.dcp.emplace();
   if (const int64_t* value = limit.get_if<int64_t>()) rule.dcp->max_seqlen_per_rank = *value;
   if (const int64_t* value = min_cp.get_if<int64_t>()) rule.dcp->min_cp = *value;
+  read_scheduler(rule, findings, at("dynamic_cp_scheduler"), at("dynamic_cp_cost_model"));
 }
 
 void read_static(BatchingRule& rule, KeyReader& read, Findings& findings) {
@@ -95,13 +108,13 @@ nlohmann::json parse_json(std::istream& in, const std::string& where, const std:
 
 }  // namespace
 
-std::vector<int64_t> read_lengths(const std::string& file) {
+std::vector<int64_t> read_lengths(const std::string& flag, const std::string& file) {
   std::ifstream in(file);
   std::error_code ignored;
   if (!in || std::filesystem::is_directory(file, ignored)) {
-    throw DataError("--plan " + file + " " + data::why_unreadable(file));
+    throw DataError(flag + " " + file + " " + data::why_unreadable(file));
   }
-  const std::string where = "--plan " + file + ": ";
+  const std::string where = flag + " " + file + ": ";
   const std::string valid =
       "; must hold a JSON array of positive integers, such as [812, 77, 4096]";
   const nlohmann::json json = parse_json(in, where, valid);
@@ -139,7 +152,7 @@ BatchingRule plan_rule(const config::Node& resolved_tree) {
 std::string plan_report(const config::Node& resolved_tree, const std::string& file,
                         PlanFormat format) {
   const BatchingRule rule = plan_rule(resolved_tree);
-  const std::vector<int64_t> lengths = read_lengths(file);
+  const std::vector<int64_t> lengths = read_lengths("--plan", file);
   const schedule::Plan plan = [&] {
     try {
       return make_planner(rule)(lengths);

@@ -9,8 +9,8 @@
 
 namespace verlcpp::train {
 
-/// A JSON array of sequence lengths. DataError names the file and the element.
-std::vector<int64_t> read_lengths(const std::string& file);
+/// A JSON array of sequence lengths. DataError names the flag, the file and the element.
+std::vector<int64_t> read_lengths(const std::string& flag, const std::string& file);
 
 /// The actor's batching rule from a resolved tree, reading (and checking) nothing but the keys it
 /// needs: a plan can be printed without a model or data. Throws ConfigError with every problem.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include "config/bind.h"
 #include "config/compose.h"
 #include "data/prompts.h"
+#include "train/validate_findings.h"
 
 namespace verlcpp::train {
 namespace {
@@ -27,6 +29,20 @@ void expand_paths(TrainConfig& config) {
   for (std::string& file : config.data.train_files) file = data::expand_home(file);
   config.actor_rollout_ref.model.path = data::expand_home(config.actor_rollout_ref.model.path);
   config.trainer.default_local_dir = data::expand_home(config.trainer.default_local_dir);
+}
+
+/// Once for a run, so that all ranks and passes plan by the same numbers.
+void read_costs(const config::Node& tree, TrainConfig& config) {
+  const Findings findings(tree);
+  ActorRolloutRefConfig& roles = config.actor_rollout_ref;
+  for (const auto& [megatron, role] :
+       {std::pair{&roles.actor.megatron, "actor"}, std::pair{&roles.ref.megatron, "ref"}}) {
+    if (!megatron->dynamic_cp_cost_model) continue;
+    const std::string key =
+        std::string("actor_rollout_ref.") + role + ".megatron.dynamic_cp_cost_model";
+    megatron->costs =
+        read_cost_file(data::expand_home(*megatron->dynamic_cp_cost_model), findings.about(key));
+  }
 }
 
 }  // namespace
@@ -62,6 +78,7 @@ TrainConfig bind_train_config(config::Node& resolved_tree) {
   binder.bind(resolved_tree, "", config);
   binder.finish();
   expand_paths(config);
+  read_costs(resolved_tree, config);
   return config;
 }
 
@@ -73,7 +90,7 @@ const config::Node* transformer_override(const MegatronConfig& megatron, const s
 
 std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron) {
   if (!megatron.dynamic_context_parallel) return std::nullopt;
-  DcpSettings settings;
+  DcpSettings settings{.balanced = megatron.dynamic_cp_scheduler == kBalancedScheduler};
   config::read(megatron.max_seqlen_per_dp_cp_rank, "max_seqlen_per_dp_cp_rank",
                settings.max_seqlen_per_rank);
   const config::Node* min_cp = transformer_override(megatron, "min_dynamic_context_parallel_size");

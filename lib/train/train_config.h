@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/tree.h"
+#include "train/cost_file.h"
 
 // The typed configuration: one struct per block of verl's tree, with verl's keys. Each struct lists
 // its fields once, in `fields`. Defaults live in conf/, not here.
@@ -103,6 +104,9 @@ struct MegatronConfig {
   bool use_distributed_optimizer = true;
   bool dynamic_context_parallel = false;
   config::Node max_seqlen_per_dp_cp_rank;  // any value; validate() checks and DcpSettings types it
+  std::string dynamic_cp_scheduler;        // default or balanced
+  std::optional<std::string> dynamic_cp_cost_model;  // a file of --calibrate
+  PassCosts costs = {};                              // what is in it: no key of its own
   int64_t seed = 42;
   std::string dtype;
   bool use_remove_padding = true, pad_to_length = false, forward_only = false;
@@ -118,6 +122,8 @@ struct MegatronConfig {
     v("use_distributed_optimizer", use_distributed_optimizer);
     v("dynamic_context_parallel", dynamic_context_parallel);
     v("max_seqlen_per_dp_cp_rank", max_seqlen_per_dp_cp_rank);
+    v("dynamic_cp_scheduler", dynamic_cp_scheduler);
+    v("dynamic_cp_cost_model", dynamic_cp_cost_model);
     v("seed", seed);
     v("dtype", dtype);
     v("use_remove_padding", use_remove_padding);
@@ -404,11 +410,15 @@ TrainConfig bind_train_config(config::Node& resolved_tree);
 /// The value of a key of override_transformer_config; null when absent or null there.
 const config::Node* transformer_override(const MegatronConfig& megatron, const std::string& name);
 
+inline constexpr const char* kDefaultScheduler = "default";    // Megatron-Core's
+inline constexpr const char* kBalancedScheduler = "balanced";  // by the cost model
+
 /// Where sequences may go: max_seqlen_per_dp_cp_rank and the smallest group, typed (after
 /// validate).
 struct DcpSettings {
   int64_t max_seqlen_per_rank = 0;
   int64_t min_cp = 1;
+  bool balanced = false;
 };
 /// Empty when dynamic_context_parallel is off.
 std::optional<DcpSettings> dcp_settings(const MegatronConfig& megatron);

@@ -54,6 +54,8 @@ bool inherited(const Findings& findings, const Role& role, const std::string& fi
 void check_dcp_limit(Findings& findings, const std::string& megatron_key,
                      const config::Node& limit);
 void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t pool);
+void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,
+                         const std::string& scheduler);
 void check_min_cp(Findings& findings, const std::string& megatron_key, const config::Node& min_cp,
                   int64_t pool);
 

@@ -113,6 +113,13 @@ void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t
           std::to_string(pool) + ".");
 }
 
+void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,
+                         const std::string& scheduler) {
+  if (scheduler == kDefaultScheduler || scheduler == kBalancedScheduler) return;
+  findings.add(megatron_key + ".dynamic_cp_scheduler",
+               "must be default (Megatron-Core's) or balanced (by the cost model)");
+}
+
 void check_min_cp(Findings& findings, const std::string& megatron_key, const config::Node& min_cp,
                   int64_t pool) {
   if (min_cp.is_null()) return;
@@ -127,6 +134,9 @@ void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
   const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
   for (const Role& role : roles(config)) {
     const MegatronConfig& m = *role.megatron;
+    if (!inherited(findings, role, "dynamic_cp_scheduler")) {
+      check_dcp_scheduler(findings, role.key, m.dynamic_cp_scheduler);
+    }
     if (!m.dynamic_context_parallel) continue;
     if (!inherited(findings, role, "max_seqlen_per_dp_cp_rank") ||
         !config.actor_rollout_ref.actor.megatron.dynamic_context_parallel) {

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "schedule/cost.h"
 #include "schedule/default_dynamic_cp.h"
 #include "schedule/static_cp.h"
@@ -6,15 +8,34 @@
 using namespace verlcpp;
 using namespace verlcpp::schedule;
 
-TEST_CASE("the cost of a rank: padded rows and its share of the attention") {
+TEST_CASE("the cost of a document: padded rows and its share of the attention") {
   const CostModel model{.linear = 10, .quadratic = 2};
-  CHECK(rank_cost(model, 5, 1, 1) == 10 * 5 + 2 * 25);
+  CHECK(document_cost(model, 5, 1, 1) == 10 * 5 + 2 * 25);
   // Five tokens on two ranks are eight rows: alignment 4.
-  CHECK(rank_cost(model, 5, 1, 2) == (10 * 8 + 2 * 25) / 2.0);
+  CHECK(document_cost(model, 5, 1, 2) == (10 * 8 + 2 * 25) / 2.0);
   // TP 2, one rank: six rows.
-  CHECK(rank_cost(model, 5, 2, 1) == 10 * 6 + 2 * 25);
+  CHECK(document_cost(model, 5, 2, 1) == 10 * 6 + 2 * 25);
   // The default is verl's workload.
-  CHECK(rank_cost({}, 100, 1, 1) == workload(100));
+  CHECK(document_cost({}, 100, 1, 1) == workload(100));
+}
+
+TEST_CASE("the cost of a group: what it has of each term") {
+  const CostModel model{.micro_batch = 1000,
+                        .document = 100,
+                        .linear = 10,
+                        .quadratic = 2,
+                        .exchange = 7,
+                        .exchanged = 0.5};
+  const std::vector<int64_t> lengths = {5, 4};
+  // On three ranks with TP 1 five tokens are six rows, two a rank, and so are four.
+  const std::array<double, 6> counts = cost_counts(lengths, 1, 3), want{1, 2, 4, 41 / 3.0, 2, 8};
+  for (size_t i = 0; i < want.size(); ++i) CHECK(std::abs(counts[i] - want[i]) < 1e-12);
+  const double by_hand = 1000 + 200 + 40 + 2 * 41 / 3.0 + 14 + 4;
+  const double got = group_cost(model, {{0, 1, 2}, {0, 1}}, lengths, 1);
+  CHECK(std::abs(got - by_hand) < 1e-9);
+  CHECK(group_cost(model, {{0, 1, 2}, {}}, lengths, 1) == 0);
+  CHECK(cost_counts({}, 1, 3) == std::array<double, 6>{});
+  CHECK(CostModel::of(model.terms()) == model);
 }
 
 TEST_CASE("costs of a plan go to every rank of a group") {
@@ -25,6 +46,16 @@ TEST_CASE("costs of a plan go to every rank of a group") {
       .micro_batches = {{{{{0, 1}, {0}}, {{2}, {1}}, {{3}, {2}}}}, {{{{0, 1, 2, 3}, {}}}}}};
   // (8 + 64) / 2 on ranks 0 and 1; 3 + 9; 2 + 4; the empty group costs nothing.
   CHECK(rank_costs(model, plan, lengths, 1) == std::vector<double>{36, 36, 12, 6});
+}
+
+TEST_CASE("a group starts when the last of its ranks is free") {
+  const CostModel model{.linear = 1, .quadratic = 0};
+  const std::vector<int64_t> lengths = {8, 3, 2, 5};
+  // 8 and 3 side by side, then 2 on both after the 8, then 5 on rank 0 alone.
+  const Plan plan{
+      .pool = 2,
+      .micro_batches = {{{{{0}, {0}}, {{1}, {1}}}}, {{{{0, 1}, {2}}}}, {{{{0}, {3}}, {{1}, {}}}}}};
+  CHECK(makespan(model, plan, lengths, 1) == 8 + 4 / 2.0 + 5);
 }
 
 TEST_CASE("imbalance is largest over mean") {

@@ -1,0 +1,302 @@
+#include "train/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "schedule/cost_fit.h"
+#include "train/busy_meter.h"
+#include "train/initial_weights.h"
+#include "train/log_prob_pass.h"
+#include "train/optimizer.h"
+#include "train/update_pass.h"
+#include "train/validate.h"
+
+namespace verlcpp::train {
+namespace {
+
+constexpr const char* kUpdate = "update";
+constexpr const char* kLogProb = "log_prob";
+constexpr int64_t kMore = 2;          // micro-batches that are added to one
+constexpr int64_t kShortest = 16;     // tokens of a document
+constexpr size_t kCheckedAtMost = 8;  // micro-batches of a file
+constexpr double kTinyLr = 1e-12;     // the weights stay what they are
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Tokens one rank may hold.
+int64_t rank_limit(const TrainConfig& config, const BatchingRule& rule) {
+  if (rule.dcp) return rule.dcp->max_seqlen_per_rank;
+  if (rule.use_dynamic_bsz) return rule.max_token_len_per_gpu;
+  return (rule.micro_batch_size_per_gpu * longest_sequence(config) + rule.sizes.cp - 1) /
+         rule.sizes.cp;
+}
+
+/// A micro-batch to time: its groups, whose samples are indices into `lengths`.
+struct Case {
+  schedule::MicroBatch micro_batch;
+  std::vector<int64_t> lengths;
+};
+
+/// Every group of `cp` ranks holds the same documents.
+Case same_in_all_groups(int64_t pool, int64_t cp, const std::vector<int64_t>& documents) {
+  Case c;
+  for (int64_t first = 0; first < pool; first += cp) {
+    schedule::PlanGroup& group = c.micro_batch.groups.emplace_back();
+    for (int64_t rank = first; rank < first + cp; ++rank) {
+      group.ranks.push_back(static_cast<int>(rank));
+    }
+    for (int64_t length : documents) {
+      group.samples.push_back(static_cast<int>(c.lengths.size()));
+      c.lengths.push_back(length);
+    }
+  }
+  return c;
+}
+
+/// Documents of equal lengths that fill a rank to its limit, half of it, a quarter and a sixteenth.
+std::vector<std::vector<int64_t>> fillings(int64_t limit, int64_t cp, int64_t longest) {
+  std::vector<std::vector<int64_t>> all;
+  for (const int64_t share : {1, 2, 4, 16}) {
+    const int64_t total = limit * cp / share;
+    for (const int64_t documents : {1, 4, 16, 64}) {
+      const int64_t length = std::min(total / documents, longest);
+      if (length < kShortest) continue;
+      std::vector<int64_t> lengths(static_cast<size_t>(total / length), length);
+      if (std::find(all.begin(), all.end(), lengths) == all.end()) all.push_back(lengths);
+    }
+  }
+  return all;
+}
+
+class Calibrator {
+ public:
+  Calibrator(const Engine& engine, const TrainConfig& config, const Inputs& inputs, int64_t repeats)
+      : engine_(engine),
+        config_(config),
+        vocab_(inputs.model.vocab),
+        repeats_(repeats),
+        rule_(batching_rule(config, Pass::kActorUpdate)),
+        update_(update_options(config)),
+        layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
+        weights_(engine.backend, layout_, dtype(), MemoryTag::kWeights),
+        grad_(engine.backend, layout_, model::statistics_dtype(dtype()), MemoryTag::kMainGrad),
+        optimizer_(engine, layout_, dtype(), optimizer_options(config.actor_rollout_ref.actor)) {
+    engine.comm.status.enter("weights");
+    load_initial_weights(engine.backend, config, inputs, weights_,
+                         [&] { engine.comm.status.beat(); });
+    optimizer_.take_master(weights_);
+    engine.comm.status.enter("calibrate");
+  }
+
+  Calibration run(const std::vector<CheckedLengths>& checks) {
+    Calibration out;
+    const int64_t pool = rule_.sizes.pool();
+    for (int64_t cp = 1; cp <= pool; ++cp) {
+      if (pool % cp != 0) continue;
+      for (const auto& documents :
+           fillings(rank_limit(config_, rule_), cp, longest_sequence(config_))) {
+        const Case c = same_in_all_groups(pool, cp, documents);
+        for (const char* pass : {kUpdate, kLogProb}) {
+          out.fitted.push_back(
+              {.pass = pass, .lengths = documents, .cp = cp, .seconds = time(c, pass)});
+        }
+      }
+    }
+    out.costs.measured = true;
+    out.costs.update = fit(out.fitted, kUpdate);
+    out.costs.log_prob = fit(out.fitted, kLogProb);
+    out.costs.mini_batch = median(besides_) + optimizer_seconds();
+    for (TimedMicroBatch& m : out.fitted) m.predicted = predicted(out.costs, m);
+    for (const CheckedLengths& check : checks) {
+      out.checks.push_back({check.file, checked(check.lengths, out.costs)});
+    }
+    return out;
+  }
+
+ private:
+  DType dtype() const {
+    return dtype_named(config_.actor_rollout_ref.actor.megatron.dtype).value();
+  }
+  int64_t tp() const { return rule_.sizes.tp; }
+
+  schedule::CostModel fit(const std::vector<TimedMicroBatch>& timed, const char* pass) const {
+    std::vector<schedule::MeasuredGroup> measured;
+    for (const TimedMicroBatch& m : timed) {
+      if (m.pass == pass) measured.push_back({m.lengths, m.cp, m.seconds});
+    }
+    return schedule::fit_cost(measured, tp());
+  }
+
+  double predicted(const PassCosts& costs, const TimedMicroBatch& m) const {
+    const auto terms = (m.pass == kUpdate ? costs.update : costs.log_prob).terms();
+    const auto counts = schedule::cost_counts(m.lengths, tp(), m.cp);
+    return std::inner_product(terms.begin(), terms.end(), counts.begin(), 0.0);
+  }
+
+  /// Micro-batches of the actor's plan for these lengths, evenly chosen.
+  std::vector<TimedMicroBatch> checked(const std::vector<int64_t>& lengths,
+                                       const PassCosts& costs) {
+    const schedule::Plan plan = make_planner(rule_)(lengths);
+    const size_t count = std::min(kCheckedAtMost, plan.micro_batches.size());
+    std::vector<TimedMicroBatch> out;
+    for (size_t i = 0; i < count; ++i) {
+      const Case c{plan.micro_batches[i * plan.micro_batches.size() / count], lengths};
+      for (const char* pass : {kUpdate, kLogProb}) {
+        TimedMicroBatch slowest{.pass = pass, .lengths = {}, .seconds = time(c, pass)};
+        for (const schedule::PlanGroup& group : c.micro_batch.groups) {
+          TimedMicroBatch m = slowest;
+          m.lengths.clear();
+          for (int sample : group.samples) {
+            m.lengths.push_back(lengths[static_cast<size_t>(sample)]);
+          }
+          m.cp = static_cast<int64_t>(group.ranks.size());
+          m.predicted = predicted(costs, m);
+          if (m.predicted > slowest.predicted) slowest = m;
+        }
+        out.push_back(slowest);
+      }
+    }
+    return out;
+  }
+
+  data::Trajectory document(int64_t length, uint32_t number) const {
+    const double share = static_cast<double>(config_.data.max_prompt_length) /
+                         static_cast<double>(longest_sequence(config_));
+    const auto wanted = static_cast<int64_t>(share * static_cast<double>(length));
+    const int64_t prompt = std::clamp(wanted, int64_t{1}, std::max<int64_t>(length - 1, 1));
+    const PhiloxKey key = rng_key(7, RngPurpose::kSampling);
+    data::Trajectory t;
+    t.uid = "document " + std::to_string(number);
+    for (int64_t i = 0; i < length; ++i) {
+      const uint32_t word = philox4x32({number, static_cast<uint32_t>(i), 0, 0}, key)[0];
+      (i < prompt ? t.prompt_ids : t.response_ids)
+          .push_back(static_cast<int32_t>(word % static_cast<uint64_t>(vocab_)));
+    }
+    t.response_mask.assign(t.response_ids.size(), 1);
+    return t;
+  }
+
+  /// The case `copies` times in a row, every sample a document of its own.
+  struct Work {
+    schedule::Plan plan;
+    Experience experience;
+    std::vector<int> samples;
+  };
+  Work repeated(const Case& c, int64_t copies) const {
+    Work work;
+    work.plan.pool = static_cast<int>(rule_.sizes.pool());
+    Experience& e = work.experience;
+    for (int64_t copy = 0; copy < copies; ++copy) {
+      schedule::MicroBatch& micro_batch = work.plan.micro_batches.emplace_back(c.micro_batch);
+      for (schedule::PlanGroup& group : micro_batch.groups) {
+        for (int& sample : group.samples) {
+          const int64_t length = c.lengths[static_cast<size_t>(sample)];
+          sample = static_cast<int>(e.batch.size());
+          work.samples.push_back(sample);
+          e.batch.push_back(document(length, static_cast<uint32_t>(sample)));
+          const std::vector<double> zeros(e.batch.back().response_ids.size(), 0.0);
+          e.old_log_prob.push_back(zeros);
+          e.ref_log_prob.push_back(zeros);
+          e.advantage.emplace_back(zeros.size(), 1.0);
+        }
+      }
+    }
+    return work;
+  }
+
+  double seconds_of(const std::function<void()>& body) {
+    std::vector<double> seconds;
+    for (int64_t i = 0; i < repeats_; ++i) {
+      engine_.backend.synchronize();
+      engine_.comm.world.barrier();
+      const double start = wall_seconds();
+      body();
+      engine_.backend.synchronize();
+      engine_.comm.world.barrier();
+      seconds.push_back(wall_seconds() - start);
+    }
+    return median(seconds);
+  }
+
+  void run_pass(const Work& work, const std::string& pass) {
+    if (pass == kLogProb) {
+      expects(log_prob_pass(engine_, weights_, work.experience.batch, work.plan).has_value(),
+              "nobody stops the ranks of a calibration");
+      return;
+    }
+    ScheduleStats stats;
+    accumulate_gradient(
+        engine_, {weights_, grad_, optimizer_}, work.experience, work.samples, update_,
+        [&](std::span<const int64_t>) { return work.plan; }, stats);
+  }
+
+  /// What a micro-batch more adds.
+  double time(const Case& c, const std::string& pass) {
+    const Work one = repeated(c, 1), several = repeated(c, 1 + kMore);
+    run_pass(one, pass);  // makes attention plans
+    const double alone = seconds_of([&] { run_pass(one, pass); });
+    const double together = seconds_of([&] { run_pass(several, pass); });
+    const double each = (together - alone) / static_cast<double>(kMore);
+    // Noise longer than the work: what is left is an average.
+    if (each <= 0) return together / static_cast<double>(1 + kMore);
+    if (pass == kUpdate) besides_.push_back(std::max(0.0, alone - each));
+    return each;
+  }
+
+  double optimizer_seconds() {
+    return seconds_of([&] { optimizer_.step(weights_, grad_, kTinyLr); });
+  }
+
+  const Engine& engine_;
+  const TrainConfig& config_;
+  int64_t vocab_, repeats_;
+  BatchingRule rule_;
+  UpdateOptions update_;
+  model::ParameterLayout layout_;
+  model::ParameterBuffer weights_, grad_;
+  Optimizer optimizer_;
+  std::vector<double> besides_;  // seconds of an update of one micro-batch that are not its own
+};
+
+}  // namespace
+
+std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config) {
+  const ActorRolloutRefConfig& roles = config.actor_rollout_ref;
+  const MegatronConfig& megatron = roles.actor.megatron;
+  const config::Node* recompute = transformer_override(megatron, "recompute_granularity");
+  return fmt::format(
+      "{}, {} layers, hidden {}, ffn {}, heads {}, kv heads {}, head dim {}, vocabulary {}, {}, TP "
+      "{}, recompute {}{}",
+      model.architecture, model.layers, model.hidden, model.ffn, model.heads, model.kv_heads,
+      model.head_dim, model.vocab, megatron.dtype, megatron.tensor_model_parallel_size,
+      recompute == nullptr ? "none" : config::to_inline(*recompute),
+      roles.model.use_fused_kernels ? ", fused kernels" : "");
+}
+
+void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& checks) {
+  const Planner planner = make_planner(batching_rule(config, Pass::kActorUpdate));
+  for (const CheckedLengths& check : checks) {
+    try {
+      planner(check.lengths);
+    } catch (const DataError& e) {
+      throw ConfigError("--calibrate-check " + check.file + ": " + e.what());
+    }
+  }
+}
+
+Calibration calibrate(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
+                      const CalibrateOptions& options) {
+  Calibration out = Calibrator(engine, config, inputs, options.repeats).run(options.checks);
+  out.costs.subject = cost_subject(inputs.model, config);
+  return out;
+}
+
+}  // namespace verlcpp::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/cost_file.h"
+#include "train/engine.h"
+#include "train/inputs.h"
+
+// Measures what micro-batches of a configuration cost on its device and fits the cost model.
+
+namespace verlcpp::train {
+
+/// Lengths of sequences that the fitted model is held against.
+struct CheckedLengths {
+  std::string file;
+  std::vector<int64_t> lengths;
+};
+
+struct CalibrateOptions {
+  std::vector<CheckedLengths> checks;
+  int64_t repeats = 3;  // timings of each micro-batch, of which the median counts
+};
+
+/// "Qwen2ForCausalLM, 24 layers, hidden 896, ..., bfloat16, TP 1, recompute none": what a file's
+/// seconds hold for.
+std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config);
+
+/// Times micro-batches of random tokens, forward and backward and forward alone, on random weights:
+/// documents of equal lengths up to the token limit of a rank, in groups of every size that divides
+/// the pool. A micro-batch's time is what two more of it add to one. Every rank calls it; rank 0
+/// returns all of it.
+/// A document has the share of prompt that data.max_prompt_length has of the longest sequence.
+Calibration calibrate(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
+                      const CalibrateOptions& options);
+
+/// Throws ConfigError when the actor's batching rule cannot take one of the lengths.
+void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& checks);
+
+}  // namespace verlcpp::train

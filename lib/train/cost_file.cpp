@@ -1,0 +1,171 @@
+#include "train/cost_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/line_file.h"
+
+namespace verlcpp::train {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr const char* kPasses[] = {"update", "log_prob"};
+
+ordered_json to_json(const schedule::CostModel& model) {
+  ordered_json out;
+  const auto terms = model.terms();
+  for (size_t i = 0; i < terms.size(); ++i) out[schedule::CostModel::kNames[i]] = terms[i];
+  return out;
+}
+
+ordered_json to_json(const std::vector<TimedMicroBatch>& timed) {
+  ordered_json out = ordered_json::array();
+  for (const TimedMicroBatch& m : timed) {
+    out.push_back({{"pass", m.pass},
+                   {"cp", m.cp},
+                   {"lengths", m.lengths},
+                   {"seconds", m.seconds},
+                   {"predicted", m.predicted}});
+  }
+  return out;
+}
+
+ordered_json errors_json(const std::vector<TimedMicroBatch>& timed) {
+  ordered_json out;
+  for (const char* pass : kPasses) {
+    const CostError error = cost_error(timed, pass);
+    out[pass] = {{"count", error.count}, {"mean", error.mean}, {"largest", error.largest}};
+  }
+  return out;
+}
+
+/// Reads what to_json() wrote; errors name the key that the file's path came from.
+struct CostReader {
+  std::string about;
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw ConfigError(about + ": " + problem + "; must be a file that --calibrate has written");
+  }
+
+  /// A number that is finite and not negative. `place`: the object's name and a dot, or "".
+  double amount(const ordered_json& json, const std::string& place, const char* name) const {
+    const auto found = json.find(name);
+    if (found == json.end()) fail("the file lacks " + place + name);
+    if (!found->is_number() || !std::isfinite(found->get<double>()) || found->get<double>() < 0) {
+      fail(place + name + " is " + found->dump() + " in the file, not a number of seconds");
+    }
+    return found->get<double>();
+  }
+
+  const ordered_json& member(const ordered_json& json, const std::string& place,
+                             const char* name) const {
+    const auto found = json.find(name);
+    if (found == json.end() || !found->is_object()) fail("the file lacks " + place + name);
+    return *found;
+  }
+
+  schedule::CostModel model(const ordered_json& seconds, const char* pass) const {
+    const ordered_json& json = member(seconds, "seconds.", pass);
+    const std::string place = std::string("seconds.") + pass + ".";
+    std::array<double, 6> terms{};
+    for (size_t i = 0; i < terms.size(); ++i) {
+      terms[i] = amount(json, place, schedule::CostModel::kNames[i]);
+    }
+    const schedule::CostModel model = schedule::CostModel::of(terms);
+    if (model.linear + model.quadratic == 0)
+      fail("by the file's " + place + " tokens cost nothing");
+    return model;
+  }
+
+  PassCosts costs(std::istream& in) const {
+    const ordered_json json = ordered_json::parse(in, nullptr, false);
+    if (!json.is_object()) fail("the file is no JSON object");
+    if (json.value("version", ordered_json()) != kVersion) fail("the file is not of version 1");
+    const auto subject = json.find("subject");
+    if (subject == json.end() || !subject->is_string()) fail("the file lacks subject");
+    const ordered_json& seconds = member(json, "", "seconds");
+    return {.update = model(seconds, kPasses[0]),
+            .log_prob = model(seconds, kPasses[1]),
+            .mini_batch = amount(seconds, "seconds.", "mini_batch"),
+            .measured = true,
+            .subject = subject->get<std::string>()};
+  }
+};
+
+std::string error_line(const std::string& of, const std::vector<TimedMicroBatch>& timed) {
+  std::string line = of;
+  for (const char* pass : kPasses) {
+    const CostError error = cost_error(timed, pass);
+    line += fmt::format("{} {} of {} micro-batches: mean error {:.1f} %, largest {:.1f} %",
+                        pass == kPasses[0] ? ":" : ";", pass, error.count, 100 * error.mean,
+                        100 * error.largest);
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
+CostError cost_error(const std::vector<TimedMicroBatch>& timed, const std::string& pass) {
+  CostError error;
+  for (const TimedMicroBatch& m : timed) {
+    if (m.pass != pass) continue;
+    const double off = std::abs(m.predicted / m.seconds - 1);
+    ++error.count;
+    error.mean += off;
+    error.largest = std::max(error.largest, off);
+  }
+  if (error.count > 0) error.mean /= static_cast<double>(error.count);
+  return error;
+}
+
+std::string to_json(const Calibration& calibration) {
+  ordered_json out;
+  out["version"] = kVersion;
+  out["subject"] = calibration.costs.subject;
+  out["device"] = calibration.device;
+  out["seconds"]["update"] = to_json(calibration.costs.update);
+  out["seconds"]["log_prob"] = to_json(calibration.costs.log_prob);
+  out["seconds"]["mini_batch"] = calibration.costs.mini_batch;
+  out["errors"] = errors_json(calibration.fitted);
+  out["fitted"] = to_json(calibration.fitted);
+  out["checks"] = ordered_json::array();
+  for (const CostCheck& check : calibration.checks) {
+    out["checks"].push_back({{"file", check.file},
+                             {"errors", errors_json(check.micro_batches)},
+                             {"micro_batches", to_json(check.micro_batches)}});
+  }
+  return out.dump(1);
+}
+
+std::string to_text(const Calibration& calibration) {
+  const PassCosts& costs = calibration.costs;
+  std::string text = fmt::format("cost model of {} on {}\n\n{:<12} {:>14} {:>14}\n", costs.subject,
+                                 calibration.device, "seconds of", "update", "log_prob");
+  const auto update = costs.update.terms(), log_prob = costs.log_prob.terms();
+  for (size_t i = 0; i < update.size(); ++i) {
+    text += fmt::format("{:<12} {:>14.4g} {:>14.4g}\n", schedule::CostModel::kNames[i], update[i],
+                        log_prob[i]);
+  }
+  text += fmt::format("{:<12} {:>14.4g}\n\n", "mini_batch", costs.mini_batch);
+  text += error_line("fitted to", calibration.fitted);
+  for (const CostCheck& check : calibration.checks) {
+    text += error_line("check " + check.file, check.micro_batches);
+  }
+  return text;
+}
+
+PassCosts read_cost_file(const std::string& path, const std::string& about) {
+  const CostReader reader{about};
+  if (const std::string reason = data::why_unreadable(path); !reason.empty()) reader.fail(reason);
+  std::ifstream in(path);
+  return reader.costs(in);
+}
+
+}  // namespace verlcpp::train
