@@ -34,8 +34,8 @@ struct LayerTensors {
   Tensor post_norm_D, gate_up_2FD, down_DF;
 };
 
-/// Activations one micro-batch keeps between forward and backward. Owned by the caller; backward
-/// frees each layer's once it is done with them.
+/// Activations of one layer and micro-batch that backward reads, and frees once it is done with
+/// them.
 struct LayerSaved {
   Tensor input_tD, norm1_tD, rstd1_t;
   Tensor q_pre_TNH, k_pre_TKH, q_rstd, k_rstd;  // before QK norm; only with qk_norm
@@ -53,12 +53,11 @@ struct ResidualStream {
 /// layer's input.
 enum class Recompute { kNone, kSelective, kFull };
 
+/// What one micro-batch keeps between forward and backward.
 struct Saved {
   std::vector<Recompute> policy;  // one a layer; empty keeps everything
   std::vector<LayerSaved> layers;
   Tensor final_input_RD, final_rstd_R, head_input_RD;
-  KeptLogits kept_RV;
-  Tensor lse_R, entropy_R;
 };
 
 /// How a transformer computes, besides what its model and dtype say.
@@ -112,9 +111,9 @@ struct KvCache {
 };
 
 /// The decoder: written-out forward and backward as straight lists of op calls, no autograd.
-/// Without mutable state: parameters, batch and saved activations are passed in. Knows CP only
-/// through ContextParallelAttention, TP through TensorParallel. Gradients accumulate into `grad`,
-/// on each TP rank as TpKind says.
+/// Without mutable state: parameters and batch are passed in. Knows CP only through
+/// ContextParallelAttention, TP through TensorParallel. Gradients accumulate into `grad`, on each
+/// TP rank as TpKind says.
 class Transformer {
  public:
   /// `tp` is null for one rank; its rank decides which part of the model the buffers hold.
@@ -136,21 +135,16 @@ class Transformer {
   int64_t prepare_attention(const data::PackedBatch& batch, const parallel::CpGroup& group,
                             bool backward) const;
 
-  /// Log-prob and entropy of the head rows. `saved` may be null (inference). A batch without rows
-  /// is fine: the CP group still takes part in no traffic for it.
+  /// Log-prob and entropy of the head rows; keeps no activations. A batch without rows is fine: the
+  /// CP group still takes part in no traffic for it.
   TokenOutputs forward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                       const ContextParallelAttention& attention, Saved* saved) const;
-  /// forward, the loss and its backward: grad += gradient of the loss. The head's forward and
-  /// backward are one visit of each chunk of rows. `policy`: one a layer, empty keeps all
-  /// activations.
+                       const ContextParallelAttention& attention) const;
+  /// Forward, the loss and its backward: grad += gradient of the loss. The head's forward and
+  /// backward are one visit of each chunk of rows, of which a batch without head rows has none.
+  /// `policy`: one a layer, empty keeps all activations.
   void train(const ParameterBuffer& weights, const DeviceBatch& batch,
              const ContextParallelAttention& attention, std::vector<Recompute> policy,
              const TokenLoss& loss, const ParameterBuffer& grad) const;
-  /// grad += gradient of sum(d_log_prob * log_prob) + sum(d_entropy * entropy), from the logits
-  /// that forward kept (tests; training goes by train()).
-  void backward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                const ContextParallelAttention& attention, Saved& saved, const Tensor& d_log_prob_R,
-                const Tensor& d_entropy_R, const ParameterBuffer& grad) const;
   /// Unscaled logits [R, V] of the batch's head rows over the whole vocabulary, of the dtype of
   /// statistics (tests, export checks).
   Tensor logits(const ParameterBuffer& weights, const DeviceBatch& batch,
@@ -205,7 +199,7 @@ class Transformer {
   void normalise_head(const ParameterBuffer& weights, const Tensor& hidden_TD, const Tensor& rows_R,
                       Saved& s, MemoryTag tag) const;
   TokenOutputs run_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
-                        const DeviceBatch& batch, Saved& s, bool keep) const;
+                        const DeviceBatch& batch) const;
   Tensor head_logits(const ParameterBuffer& weights, const Tensor& hidden_TD,
                      const Tensor& rows_R) const;
   void write_kv(const KvCache& cache, int64_t layer, const LayerSaved& s,
@@ -244,9 +238,6 @@ class Transformer {
   /// Forward and backward of the head in one visit; the gradient of its input.
   Tensor train_head(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
                     const TokenLoss& loss, const ParameterBuffer& grad) const;
-  Tensor logits_backward(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
-                         const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
-                         const ParameterBuffer& grad) const;
   Tensor mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                       const Tensor& d_hidden_tD) const;
   Tensor attention_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,

@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "base/error.h"
 #include "model/transformer.h"
 
 // The mirror of transformer_forward.cpp. For y = x W^T: d_x = d_y W and d_W += d_y^T x.
@@ -94,18 +93,6 @@ void Transformer::layers_backward(const ParameterBuffer& weights, const DeviceBa
   }
   backend_.embedding_backward(grad.at("embed_tokens.weight"), tp_.gathered(d_hidden_tD),
                               batch.token_ids_T, shard_.first_token);
-}
-
-void Transformer::backward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                           const ContextParallelAttention& attention, Saved& saved,
-                           const Tensor& d_log_prob_R, const Tensor& d_entropy_R,
-                           const ParameterBuffer& grad) const {
-  expects(static_cast<int64_t>(saved.layers.size()) == config_.layers,
-          "backward needs the activations and logits of a forward of its own");
-  const Tensor d_input_RD = logits_backward(weights, batch, saved, d_log_prob_R, d_entropy_R, grad);
-  saved.kept_RV = {};
-  layers_backward(weights, batch, attention, saved,
-                  head_input_backward(weights, batch, saved, d_input_RD, grad), grad);
 }
 
 void Transformer::train(const ParameterBuffer& weights, const DeviceBatch& batch,

@@ -145,15 +145,8 @@ Tensor Transformer::run_layers(const ParameterBuffer& weights, const DeviceBatch
 }
 
 TokenOutputs Transformer::forward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                                  const ContextParallelAttention& attention, Saved* saved) const {
-  if (saved) {
-    Saved fresh;
-    fresh.policy = std::move(saved->policy);
-    *saved = std::move(fresh);
-  }
-  const Tensor hidden_TD = run_layers(weights, batch, attention, saved);
-  Saved inference;
-  return run_head(weights, hidden_TD, batch, saved ? *saved : inference, saved != nullptr);
+                                  const ContextParallelAttention& attention) const {
+  return run_head(weights, run_layers(weights, batch, attention, nullptr), batch);
 }
 
 }  // namespace verlcpp::model

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/error.h"
 #include "model/transformer.h"
 
 // The head: final norm, this TP rank's columns of the logits, log-probs and entropy, and the way
@@ -57,22 +56,20 @@ Tensor Transformer::head_stats(const ParameterBuffer& weights, const DeviceBatch
 }
 
 TokenOutputs Transformer::run_head(const ParameterBuffer& weights, const Tensor& hidden_TD,
-                                   const DeviceBatch& batch, Saved& s, bool keep) const {
-  const MemoryTag tag = keep ? MemoryTag::kSaved : MemoryTag::kWorkspace;
-  normalise_head(weights, hidden_TD, batch.head_rows_R, s, tag);
+                                   const DeviceBatch& batch) const {
+  Saved s;
+  normalise_head(weights, hidden_TD, batch.head_rows_R, s, MemoryTag::kWorkspace);
   const int64_t rows = batch.head_rows_R.numel();
   KeptLogits kept;
-  if (keep) {
-    kept = s.kept_RV = allocate_kept(backend_, dtype_, rows, shard_.vocab);
-  } else if (statistics_dtype(dtype_) == dtype_) {
+  if (statistics_dtype(dtype_) == dtype_) {
     kept = allocate_kept(backend_, dtype_, std::min(rows, head_chunks_.rows), shard_.vocab);
   }
   const Tensor stats_R4 = head_stats(weights, batch, s, 0, rows, kept);
-  s.lse_R = empty_stats({rows}, tag);
-  s.entropy_R = empty_stats({rows}, tag);
-  const Tensor log_prob_R = empty_stats({rows}, tag);
-  backend_.token_log_prob(log_prob_R, s.entropy_R, s.lse_R, tp_.all_gather(stats_R4));
-  return {log_prob_R, s.entropy_R};
+  const Tensor lse_R = empty_stats({rows}, MemoryTag::kWorkspace);
+  const Tensor entropy_R = empty_stats({rows}, MemoryTag::kWorkspace);
+  const Tensor log_prob_R = empty_stats({rows}, MemoryTag::kWorkspace);
+  backend_.token_log_prob(log_prob_R, entropy_R, lse_R, tp_.all_gather(stats_R4));
+  return {log_prob_R, entropy_R};
 }
 
 Tensor Transformer::head_logits(const ParameterBuffer& weights, const Tensor& hidden_TD,
@@ -106,21 +103,6 @@ Tensor Transformer::logits(const ParameterBuffer& weights, const DeviceBatch& ba
                            const ContextParallelAttention& attention) const {
   const Tensor hidden_TD = run_layers(weights, batch, attention, nullptr);
   return whole_vocabulary(head_logits(weights, hidden_TD, batch.head_rows_R));
-}
-
-/// From the log-probs and entropies to the head's input. The gradient of the logits takes the place
-/// of what is kept of them, so that there is never a second tensor of that size.
-Tensor Transformer::logits_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
-                                    const Saved& s, const Tensor& d_log_prob_R,
-                                    const Tensor& d_entropy_R, const ParameterBuffer& grad) const {
-  const Tensor d_logits_RV = s.kept_RV.values_RV.memory_for(dtype_);
-  const Tensor d_input_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
-  backend_.token_log_prob_backward(d_logits_RV, s.kept_RV, batch.labels_R, batch.temperature_R,
-                                   s.entropy_R, s.lse_R, d_log_prob_R, d_entropy_R,
-                                   shard_.first_token);
-  backend_.matmul(d_input_RD, d_logits_RV, weights.at(head_name()), false, false, false);
-  backend_.matmul(grad.at(head_name()), d_logits_RV, s.head_input_RD, true, false, true);
-  return d_input_RD;
 }
 
 Transformer::HeadChunk Transformer::start_chunk(const ParameterBuffer& weights,

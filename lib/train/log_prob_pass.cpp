@@ -25,8 +25,7 @@ std::optional<LogProbs> log_prob_pass(const Engine& engine, const model::Paramet
     if (engine.comm.world_stop.here()) return std::nullopt;
     engine.comm.status.micro_batch(++number);
     const RankMicroBatch mine = prepare(engine, micro_batch, batch, tokens);
-    const model::TokenOutputs out =
-        engine.transformer.forward(weights, mine.device, attention, nullptr);
+    const model::TokenOutputs out = engine.transformer.forward(weights, mine.device, attention);
     std::vector<size_t> place;
     for (const HeadRow& row : mine.head) {
       place.push_back(offset[static_cast<size_t>(row.sample)] + static_cast<size_t>(row.token));

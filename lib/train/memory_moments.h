@@ -25,7 +25,7 @@ struct MemoryShapes {
   bool peer = false;                  // ranks share cards: reductions go through a buffer
   bool cudnn = false;                 // attention's backward asks for scratch of its own
   int64_t longest_deterministic = 0;  // tokens; 0: attention need not repeat bit for bit
-  bool fused_head = false;            // keeps no logits
+  bool fused_head = false;            // logits of two small chunks of rows at a time
   model::HeadChunks head;
   model::CpCommType cp_comm_type = model::CpCommType::kP2p;
   std::vector<model::Recompute> policy;  // one a layer; empty keeps everything

@@ -36,7 +36,7 @@ struct Options {
   double prompt_fraction = 0;      // of each document; the head runs on the rest
   int64_t micro_batch_tokens = 0;  // 0: everything at once
   model::Recompute recompute = model::Recompute::kNone;
-  bool fused_head = false;  // logits in chunks, computed again in backward
+  bool fused_head = false;  // logits of two small chunks of rows at a time
 
   int64_t batch = 64, prompt = 128, new_tokens = 512;  // decode
   double temperature = 0;

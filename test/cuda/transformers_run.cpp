@@ -6,6 +6,7 @@
 
 #include "cpu/cpu_backend.h"
 #include "cuda/runtime.h"
+#include "model/linear_loss.h"
 #include "parallel/thread_ranks.h"
 #include "train/engine.h"
 #include "train/optimizer.h"
@@ -95,7 +96,7 @@ class Run {
     Numbers n;
     const Samples start = sample(backend_, optimizer_.master(weights_));
     for (int64_t step = 0; step < case_.steps; ++step) {
-      const Numbers now = gradient();
+      const TokenRecord now = gradient();
       double sum = 0;
       for (const double log_prob : now.log_prob) sum -= log_prob;
       n.losses.push_back(sum / static_cast<double>(case_.targets));
@@ -116,26 +117,20 @@ class Run {
 
  private:
   /// Of the mean -log p over both batches, into grad_; log-probs and entropies are returned.
-  Numbers gradient() {
+  TokenRecord gradient() {
     const model::ContextParallelAttention attention(backend_, nullptr);
-    Numbers n;
+    TokenRecord tokens;
     backend_.fill_zero(grad_.flat());
     for (const model::DeviceBatch& batch : batches_) {
-      model::Saved saved;
-      const model::TokenOutputs out =
-          engine_.transformer.forward(weights_, batch, attention, &saved);
-      for (const double x : download(backend_, out.log_prob_R)) n.log_prob.push_back(x);
-      for (const double x : download(backend_, out.entropy_R)) n.entropy.push_back(x);
       const auto constant = [&](double value) {
-        const std::vector<double> values(batch.head_rows_host.size(), value);
-        return upload_as(backend_, out.log_prob_R.dtype(), values, out.log_prob_R.shape(),
-                         MemoryTag::kWorkspace);
+        return std::vector<double>(batch.head_rows_host.size(), value);
       };
-      engine_.transformer.backward(weights_, batch, attention, saved,
-                                   constant(-1.0 / static_cast<double>(case_.targets)), constant(0),
-                                   grad_);
+      const double weight = -1.0 / static_cast<double>(case_.targets);
+      engine_.transformer.train(weights_, batch, attention, {},
+                                linear_loss(backend_, constant(weight), constant(0), &tokens),
+                                grad_);
     }
-    return n;
+    return tokens;
   }
 
   const train::Engine& engine_;

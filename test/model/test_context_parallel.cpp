@@ -162,8 +162,7 @@ TEST_CASE("a CP group of several ranks needs a communicator") {
   for (const auto& options : {kRing, kAllGather}) {
     const model::Transformer transformer(backend, config, DType::kFloat64, nullptr, options);
     const RankBatch batch(transformer, whole_group(2, documents), 0, 1, documents);
-    CHECK_THROWS_AS(transformer.forward(weights, batch.device(), attention, nullptr),
-                    std::logic_error);
+    CHECK_THROWS_AS(transformer.forward(weights, batch.device(), attention), std::logic_error);
   }
 }
 

@@ -13,7 +13,8 @@ namespace verlcpp::test {
 namespace {
 
 struct HeadResult {
-  std::vector<double> log_prob, entropy, inference, gradient;
+  TokenRecord trained;
+  std::vector<double> inference, gradient;
   int64_t peak = 0, inference_peak = 0;  // bytes on top of weights and gradient
 };
 
@@ -56,25 +57,11 @@ HeadResult run_rank(const HeadCase& c, const model::TransformerOptions& options,
   HeadResult result;
   backend.reset_peak_bytes();
   const int64_t before = backend.peak_bytes().total;
-  result.inference =
-      download(backend, transformer.forward(weights, batch, attention, nullptr).log_prob_R);
+  result.inference = download(backend, transformer.forward(weights, batch, attention).log_prob_R);
   result.inference_peak = backend.peak_bytes().total - before;
   backend.reset_peak_bytes();
-  const auto loss = [&](int64_t first, const Tensor& log_prob, const Tensor& entropy) {
-    const auto append = [&](std::vector<double>& all, const Tensor& x) {
-      const std::vector<double> values = download(backend, x);
-      all.insert(all.end(), values.begin(), values.end());
-    };
-    append(result.log_prob, log_prob);
-    append(result.entropy, entropy);
-    const auto part = [&](const std::vector<double>& values) {
-      const auto begin = values.begin() + first;
-      return upload_as(backend, c.dtype, std::vector(begin, begin + log_prob.numel()),
-                       log_prob.shape(), MemoryTag::kWorkspace);
-    };
-    return model::TokenGradients{part(d_log_prob), part(d_entropy), {}};
-  };
-  transformer.train(weights, batch, attention, {}, loss, grad);
+  transformer.train(weights, batch, attention, {},
+                    linear_loss(backend, d_log_prob, d_entropy, &result.trained), grad);
   result.peak = backend.peak_bytes().total - before;
   result.gradient = download(backend, grad.flat());
   return result;
@@ -92,8 +79,8 @@ std::vector<HeadResult> run_head(const HeadCase& c, bool fused, int64_t chunk_by
 }
 
 void check_same(const HeadResult& got, const HeadResult& want, double tolerance) {
-  CHECK(relative_difference(got.log_prob, want.log_prob) < tolerance);
-  CHECK(relative_difference(got.entropy, want.entropy) < tolerance);
+  CHECK(relative_difference(got.trained.log_prob, want.trained.log_prob) < tolerance);
+  CHECK(relative_difference(got.trained.entropy, want.trained.entropy) < tolerance);
   CHECK(relative_difference(got.inference, want.inference) < tolerance);
   CHECK(relative_difference(got.gradient, want.gradient) < tolerance);
 }

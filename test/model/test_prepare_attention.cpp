@@ -41,11 +41,9 @@ std::vector<Rank> run_group(int cp, int64_t tp, const Documents& documents,
     mine.prepared = backend.prepared();
 
     const RankBatch batch(transformer, group, rank, tp, documents);
-    model::Saved saved;
-    transformer.forward(weights, batch.device(), attention, &saved);
+    transformer.forward(weights, batch.device(), attention);
     mine.forward = backend.made();
-    transformer.backward(weights, batch.device(), attention, saved, batch.log_prob_weights(backend),
-                         batch.entropy_weights(backend), grad);
+    transformer.train(weights, batch.device(), attention, {}, batch.token_loss(backend), grad);
     mine.all = backend.made();
   });
   return ranks;

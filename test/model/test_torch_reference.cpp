@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cpu/cpu_backend.h"
+#include "model/linear_loss.h"
 #include "model/reference_vectors.h"
 #include "model/transformer.h"
 #include "model/weights_io.h"
@@ -14,7 +15,9 @@
 
 using namespace verlcpp;
 using namespace verlcpp::model;
+using test::linear_loss;
 using test::relative_error;
+using test::TokenRecord;
 using test::Vectors;
 
 namespace {
@@ -71,23 +74,17 @@ class Fixture {
 
   std::vector<double> host(const Tensor& x) { return download(backend, x); }
 
-  double loss(const TokenOutputs& out) {
-    return dot(d_log_prob, host(out.log_prob_R)) + dot(d_entropy, host(out.entropy_R));
+  double loss(const TokenRecord& tokens) const {
+    return dot(d_log_prob, tokens.log_prob) + dot(d_entropy, tokens.entropy);
   }
 
   /// Loss before the step; the gradient is left in `grad`.
   double forward_backward() {
-    Saved saved;
-    const TokenOutputs out = transformer.forward(weights, batch, attention, &saved);
-    const double value = loss(out);
+    TokenRecord trained;
     backend.fill_zero(grad.flat());
-    const auto device = [&](const std::vector<double>& values) {
-      return upload_as(backend, DType::kFloat64, values, {static_cast<int64_t>(values.size())},
-                       MemoryTag::kWorkspace);
-    };
-    transformer.backward(weights, batch, attention, saved, device(d_log_prob), device(d_entropy),
-                         grad);
-    return value;
+    transformer.train(weights, batch, attention, {},
+                      linear_loss(backend, d_log_prob, d_entropy, &trained), grad);
+    return loss(trained);
   }
 
   /// Calls visit(hf name, our values) for every Hugging Face tensor of `buffer`.
@@ -132,10 +129,11 @@ TEST_CASE("logits, log-probs, entropies and loss equal PyTorch's") {
     labels.push_back(f.packed.labels[static_cast<size_t>(row)]);
   }
   CHECK(labels == f.vectors.ints("labels"));
-  const TokenOutputs out = f.transformer.forward(f.weights, f.batch, f.attention, nullptr);
-  CHECK(relative_error(f.host(out.log_prob_R), f.vectors.doubles("log_prob")) < kTolerance);
-  CHECK(relative_error(f.host(out.entropy_R), f.vectors.doubles("entropy")) < kTolerance);
-  CHECK(relative_error({f.loss(out)}, f.vectors.doubles("loss")) < kTolerance);
+  const TokenOutputs out = f.transformer.forward(f.weights, f.batch, f.attention);
+  const TokenRecord tokens{f.host(out.log_prob_R), f.host(out.entropy_R)};
+  CHECK(relative_error(tokens.log_prob, f.vectors.doubles("log_prob")) < kTolerance);
+  CHECK(relative_error(tokens.entropy, f.vectors.doubles("entropy")) < kTolerance);
+  CHECK(relative_error({f.loss(tokens)}, f.vectors.doubles("loss")) < kTolerance);
 }
 
 TEST_CASE("every gradient equals PyTorch's") {

@@ -23,8 +23,7 @@ class LossFunction {
   }
 
   double value() {
-    return batch_.loss(backend_,
-                       transformer_.forward(weights, batch_.device(), attention_, nullptr));
+    return batch_.loss(backend_, transformer_.forward(weights, batch_.device(), attention_));
   }
 
   // The value with one weight moved by `step`.
@@ -38,15 +37,12 @@ class LossFunction {
     return result;
   }
 
-  // `passes` backward passes accumulated into one buffer.
+  // `passes` training passes accumulated into one buffer.
   std::vector<double> gradient(int passes) {
     const model::ParameterBuffer grad(backend_, layout, DType::kFloat64, MemoryTag::kMainGrad);
     for (int i = 0; i < passes; ++i) {
-      model::Saved saved;
-      transformer_.forward(weights, batch_.device(), attention_, &saved);
-      transformer_.backward(weights, batch_.device(), attention_, saved,
-                            batch_.log_prob_weights(backend_), batch_.entropy_weights(backend_),
-                            grad);
+      transformer_.train(weights, batch_.device(), attention_, {}, batch_.token_loss(backend_),
+                         grad);
     }
     return download(backend_, grad.flat());
   }
@@ -132,6 +128,7 @@ TEST_CASE("inference and training forward agree, and logits explain the log-prob
   cpu::CpuBackend backend;
   const model::ParameterLayout layout(config, 1);
   const model::ParameterBuffer weights(backend, layout, DType::kFloat64, MemoryTag::kWeights);
+  const model::ParameterBuffer grad(backend, layout, DType::kFloat64, MemoryTag::kMainGrad);
   set_flat(backend, weights, random_weights(layout));
   const model::Transformer transformer(backend, config, DType::kFloat64);
   const model::ContextParallelAttention attention(backend, nullptr);
@@ -141,13 +138,14 @@ TEST_CASE("inference and training forward agree, and logits explain the log-prob
   const std::vector<double> temperature{9, 0.5, 2, 9, 9};
   const model::DeviceBatch batch = transformer.upload(packed, {{0}, 0}, head_rows, temperature);
 
-  model::Saved saved;
-  const auto kept =
-      download(backend, transformer.forward(weights, batch, attention, &saved).log_prob_R);
-  const auto log_probs =
-      download(backend, transformer.forward(weights, batch, attention, nullptr).log_prob_R);
+  TokenRecord trained;
+  transformer.train(weights, batch, attention, {}, linear_loss(backend, {1, 2}, {3, 4}, &trained),
+                    grad);
+  const model::TokenOutputs out = transformer.forward(weights, batch, attention);
+  const auto log_probs = download(backend, out.log_prob_R);
   const auto logits = download(backend, transformer.logits(weights, batch, attention));
-  CHECK(kept == log_probs);
+  CHECK(trained.log_prob == log_probs);
+  CHECK(trained.entropy == download(backend, out.entropy_R));
   REQUIRE(logits.size() == 2 * static_cast<size_t>(config.vocab));
   for (size_t r = 0; r < 2; ++r) {
     const double t = temperature[static_cast<size_t>(head_rows[r])];

@@ -15,11 +15,6 @@ constexpr PhiloxKey kKey{20240607, 0};
 
 double random_value(uint64_t stream, uint64_t index) { return normal(kKey, stream, index); }
 
-Tensor upload_rows(Backend& backend, DType dtype, const std::vector<double>& values) {
-  return upload_as(backend, dtype, values, {static_cast<int64_t>(values.size())},
-                   MemoryTag::kWorkspace);
-}
-
 }  // namespace
 
 model::ModelConfig tiny_config(const std::string& kind) {
@@ -71,7 +66,9 @@ std::vector<double> random_weights(const model::ParameterLayout& layout) {
 
 void set_flat(Backend& backend, const model::ParameterBuffer& buffer,
               const std::vector<double>& values) {
-  backend.copy(buffer.flat(), upload_rows(backend, DType::kFloat64, values));
+  backend.copy(buffer.flat(),
+               upload_as(backend, DType::kFloat64, values, {static_cast<int64_t>(values.size())},
+                         MemoryTag::kWorkspace));
 }
 
 schedule::PlanGroup whole_group(int cp, const Documents& documents) {
@@ -112,12 +109,8 @@ double RankBatch::loss(Backend& backend, const model::TokenOutputs& outputs) con
   return sum;
 }
 
-Tensor RankBatch::log_prob_weights(Backend& backend) const {
-  return upload_rows(backend, device_.temperature_R.dtype(), log_prob_weights_);
-}
-
-Tensor RankBatch::entropy_weights(Backend& backend) const {
-  return upload_rows(backend, device_.temperature_R.dtype(), entropy_weights_);
+model::TokenLoss RankBatch::token_loss(Backend& backend, TokenRecord* record) const {
+  return linear_loss(backend, log_prob_weights_, entropy_weights_, record);
 }
 
 void RankBatch::store(const std::vector<double>& local, TokenValues& values) const {
@@ -141,32 +134,31 @@ RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan,
                    const Documents& documents, DType dtype,
                    const model::TransformerOptions& options) {
   RunResult result{no_values(documents), no_values(documents), {}};
-  parallel::run_thread_ranks({.world = plan.pool}, [&](const parallel::Topology& me,
-                                                       parallel::RankCommunicators comms) {
-    const auto rank = static_cast<int>(me.rank());
-    cpu::CpuBackend backend;
-    const model::ParameterLayout layout(config, 1);
-    const model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
-    const model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
-    set_flat(backend, weights, random_weights(layout));
-    const model::Transformer transformer(backend, config, dtype, nullptr, options);
-    const model::ContextParallelAttention attention(backend, &comms.cp);
-    for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
-      for (const schedule::PlanGroup& group : micro_batch.groups) {
-        if (std::find(group.ranks.begin(), group.ranks.end(), rank) == group.ranks.end()) continue;
-        const RankBatch batch(transformer, group, rank, tp, documents);
-        model::Saved saved;
-        const model::TokenOutputs out =
-            transformer.forward(weights, batch.device(), attention, &saved);
-        batch.store(download(backend, out.log_prob_R), result.log_probs);
-        batch.store(download(backend, out.entropy_R), result.entropies);
-        transformer.backward(weights, batch.device(), attention, saved,
-                             batch.log_prob_weights(backend), batch.entropy_weights(backend), grad);
-      }
-    }
-    comms.grad.all_reduce(grad.flat(), parallel::ReduceOp::kSum).wait();
-    if (rank == 0) result.gradient = download(backend, grad.flat());
-  });
+  parallel::run_thread_ranks(
+      {.world = plan.pool}, [&](const parallel::Topology& me, parallel::RankCommunicators comms) {
+        const auto rank = static_cast<int>(me.rank());
+        cpu::CpuBackend backend;
+        const model::ParameterLayout layout(config, 1);
+        const model::ParameterBuffer weights(backend, layout, dtype, MemoryTag::kWeights);
+        const model::ParameterBuffer grad(backend, layout, dtype, MemoryTag::kMainGrad);
+        set_flat(backend, weights, random_weights(layout));
+        const model::Transformer transformer(backend, config, dtype, nullptr, options);
+        const model::ContextParallelAttention attention(backend, &comms.cp);
+        for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
+          for (const schedule::PlanGroup& group : micro_batch.groups) {
+            if (std::find(group.ranks.begin(), group.ranks.end(), rank) == group.ranks.end())
+              continue;
+            const RankBatch batch(transformer, group, rank, tp, documents);
+            TokenRecord trained;
+            transformer.train(weights, batch.device(), attention, {},
+                              batch.token_loss(backend, &trained), grad);
+            batch.store(trained.log_prob, result.log_probs);
+            batch.store(trained.entropy, result.entropies);
+          }
+        }
+        comms.grad.all_reduce(grad.flat(), parallel::ReduceOp::kSum).wait();
+        if (rank == 0) result.gradient = download(backend, grad.flat());
+      });
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/linear_loss.h"
 #include "model/transformer.h"
 #include "parallel/communicator.h"
 #include "schedule/plan.h"
@@ -42,9 +43,8 @@ class RankBatch {
 
   const model::DeviceBatch& device() const { return device_; }
   double loss(Backend& backend, const model::TokenOutputs& outputs) const;
-  /// d loss / d log_prob and d loss / d entropy.
-  Tensor log_prob_weights(Backend& backend) const;
-  Tensor entropy_weights(Backend& backend) const;
+  /// The same loss for Transformer::train.
+  model::TokenLoss token_loss(Backend& backend, TokenRecord* record = nullptr) const;
   /// values[sample][position] = local, at the head rows.
   void store(const std::vector<double>& local, TokenValues& values) const;
 
@@ -62,7 +62,7 @@ struct RunResult {
   std::vector<double> gradient;  // flat, summed over ranks
 };
 
-/// Forward and backward of a plan on as many thread ranks as its pool.
+/// A training pass over a plan on as many thread ranks as its pool.
 RunResult run_plan(const model::ModelConfig& config, const schedule::Plan& plan, int64_t tp,
                    const Documents& documents, DType dtype = DType::kFloat64,
                    const model::TransformerOptions& options = {});

@@ -72,8 +72,7 @@ std::vector<rollout::Response> scored(Backend& backend, const model::ModelConfig
     const model::DeviceBatch batch =
         model.transformer().upload(packed, {{0}, 0}, rows, temperatures);
     responses[i].log_probs = download(
-        backend,
-        model.transformer().forward(model.weights(), batch, attention, nullptr).log_prob_R);
+        backend, model.transformer().forward(model.weights(), batch, attention).log_prob_R);
   }
   return responses;
 }
