@@ -7,7 +7,7 @@
 namespace verlcpp::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kPacks = 2;  // of a thread
 
 struct Factors {
@@ -25,29 +25,10 @@ __device__ float step_of(float weight, float grad, float& m, float& v, const Fac
   return __fmaf_rn(weight, f.decay, -__fdiv_rn(__fmul_rn(f.rate, m), root));
 }
 
-/// load and store of what the step visits once: it need not stay in the caches.
-template <int W>
-__device__ Pack<float, W> load_once(const float* from) {
-  if constexpr (W == 1) {
-    return {__ldcs(from)};
-  } else {
-    const float4 x = __ldcs(reinterpret_cast<const float4*>(from));
-    return {x.x, x.y, x.z, x.w};
-  }
-}
-template <int W>
-__device__ void store_once(float* to, const Pack<float, W>& pack) {
-  if constexpr (W == 1) {
-    __stcs(to, pack.at[0]);
-  } else {
-    __stcs(reinterpret_cast<float4*>(to), *reinterpret_cast<const float4*>(&pack));
-  }
-}
-
 /// A thread takes kPacks packs of W elements, a block's width apart so that neighbours access
 /// neighbouring memory, and has all that it reads in flight before it needs any of it.
 template <class T, int W>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, 8)
     adamw_kernel(int64_t packs, T* weight, float* master, const float* grad, float* exp_avg,
                  float* exp_avg_sq, Factors f) {
   const int64_t first = int64_t{blockIdx.x} * (kThreads * kPacks) + threadIdx.x;
@@ -56,10 +37,10 @@ __global__ void __launch_bounds__(kThreads, 4)
   for (int p = 0; p < kPacks; ++p) {
     if (first + p * kThreads >= packs) break;
     const int64_t at = (first + p * kThreads) * W;
-    g[p] = load_once<W>(grad + at);
-    m[p] = load_once<W>(exp_avg + at);
-    v[p] = load_once<W>(exp_avg_sq + at);
-    w[p] = load_once<W>(master + at);
+    g[p] = load<W>(grad + at);
+    m[p] = load<W>(exp_avg + at);
+    v[p] = load<W>(exp_avg_sq + at);
+    w[p] = load<W>(master + at);
   }
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
@@ -69,10 +50,10 @@ __global__ void __launch_bounds__(kThreads, 4)
     for (int e = 0; e < W; ++e) {
       w[p].at[e] = step_of(w[p].at[e], g[p].at[e], m[p].at[e], v[p].at[e], f);
     }
-    store_once(exp_avg + at, m[p]);
-    store_once(exp_avg_sq + at, v[p]);
-    store_once(master + at, w[p]);
-    if constexpr (sizeof(T) == 2) store(weight + at, w[p].at);  // forward reads it next
+    store(exp_avg + at, m[p].at);
+    store(exp_avg_sq + at, v[p].at);
+    store(master + at, w[p].at);
+    if constexpr (sizeof(T) == 2) store(weight + at, w[p].at);
   }
 }
 

@@ -304,6 +304,27 @@ void CudaBackend::swiglu(const Tensor& out, const Tensor& gate_up) {
   cuda::swiglu(stream_, out.dtype(), out.dim(0), out.dim(1), out.data(), gate_up.data());
 }
 
+void CudaBackend::gate_up(const Tensor& out, const Tensor& gate_up, const Tensor& x,
+                          const Tensor& w) {
+  expect_rank(out, "out", 2);
+  expect_rank(x, "x", 2);
+  const GateUpShape shape{.rows = out.dim(0), .ffn = out.dim(1), .width = x.dim(1)};
+  expect_tensor(x, "x", out.dtype(), {shape.rows, shape.width});
+  expect_tensor(w, "w", out.dtype(), {2 * shape.ffn, shape.width});
+  const bool keeps = gate_up.defined();
+  if (keeps) expect_tensor(gate_up, "gate_up", out.dtype(), {shape.rows, 2 * shape.ffn});
+  if (out.dtype() == DType::kBFloat16 &&
+      multiplies_gate_up(shape,
+                         {out.data(), keeps ? gate_up.data() : nullptr, x.data(), w.data()})) {
+    cuda::gate_up(stream_, shape, out.data(), keeps ? gate_up.data() : nullptr, x.data(), w.data());
+    return bound_run_ahead();
+  }
+  const Tensor both =
+      keeps ? gate_up : allocate(out.dtype(), {shape.rows, 2 * shape.ffn}, MemoryTag::kWorkspace);
+  matmul(both, x, w, false, true, false);
+  swiglu(out, both);
+}
+
 void CudaBackend::swiglu_backward(const Tensor& d_gate_up, const Tensor& d_out,
                                   const Tensor& gate_up) {
   expect_rank(d_out, "d_out", 2);

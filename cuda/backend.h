@@ -83,6 +83,8 @@ class CudaBackend final : public Backend {
                   const Tensor& inv_freq_h) override;
   void rope(const Tensor& x_TNH, const Tensor& table_TH, bool inverse) override;
   void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) override;
+  void gate_up(const Tensor& out_TF, const Tensor& gate_up_T2F, const Tensor& x_TD,
+               const Tensor& w_2FD) override;
   void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
                        const Tensor& gate_up_T2F) override;
   void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,

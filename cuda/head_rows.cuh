@@ -24,8 +24,7 @@ struct HeadWork {
   int64_t rows, vocab, first;
   int depth_steps, pairs, parts, tiles, pairs_at_a_time;
   double* stats;  // [parts][rows][4]
-  __half* kept;   // [rows][vocab] or null
-  float* shift;   // [rows][tiles]
+  float* shift;   // [rows][tiles], or null where no logits are kept
   const int32_t* labels;
   const float* temperature;
 
@@ -68,19 +67,6 @@ struct TileRow {
   int64_t label;  // in this part's columns, or -1
 };
 
-/// 4 x 4 words of a quad of threads: word i of thread l becomes word l of thread i.
-__device__ inline void transpose(uint32_t (&v)[4], int lane) {
-  const bool odd = lane & 1, upper = lane & 2;
-  const uint32_t a = __shfl_xor_sync(0xffffffffu, odd ? v[0] : v[1], 1);
-  const uint32_t b = __shfl_xor_sync(0xffffffffu, odd ? v[2] : v[3], 1);
-  (odd ? v[0] : v[1]) = a;
-  (odd ? v[2] : v[3]) = b;
-  const uint32_t c = __shfl_xor_sync(0xffffffffu, upper ? v[0] : v[2], 2);
-  const uint32_t d = __shfl_xor_sync(0xffffffffu, upper ? v[1] : v[3], 2);
-  (upper ? v[0] : v[2]) = c;
-  (upper ? v[1] : v[3]) = d;
-}
-
 /// The tile's row `Half` (0: the upper eight of the warp's sixteen) of this thread: its sums join
 /// `all`, and what is left in `sums` are z - largest.
 template <int Half>
@@ -121,27 +107,30 @@ __device__ void take_label(const float (&sums)[128], const TileRow& row, int col
   }
 }
 
-template <int Half>
-__device__ void keep_row(const float (&sums)[128], const HeadWork& work, const TileRow& row,
-                         int tile, float largest) {
-  const int lane = threadIdx.x % 4;
-  __half* to = work.kept + row.number * work.vocab + tile * kColumns + 8 * lane;
+__device__ inline uint32_t half_pair(float a, float b) {
+  const __half2 pair = __floats2half2_rn(a, b);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+/// What reduce_row has left of both rows; `row`: the first of the group's 64.
+__device__ inline void keep_tile(const float (&sums)[128], BoxWriter& writer,
+                                 const CUtensorMap& kept, int column, int row) {
 #pragma unroll
-  for (int j = 0; j < 32; j += 4) {
-    uint32_t words[4];
+  for (int first = 0; first < 32; first += 8) {
+    uint32_t upper[8], lower[8];
 #pragma unroll
-    for (int q = 0; q < 4; ++q) {
-      const __half2 pair =
-          __floats2half2_rn(sums[4 * (j + q) + 2 * Half], sums[4 * (j + q) + 2 * Half + 1]);
-      words[q] = *reinterpret_cast<const uint32_t*>(&pair);
+    for (int j = 0; j < 8; ++j) {
+      const float* z = sums + 4 * (first + j);
+      upper[j] = half_pair(z[0], z[1]);
+      lower[j] = half_pair(z[2], z[3]);
     }
-    transpose(words, lane);
-    const int64_t column = int64_t{tile} * kColumns + 8 * (j + lane);
-    if (row.there && column < work.vocab) {
-      *reinterpret_cast<uint4*>(to + 8 * j) = {words[0], words[1], words[2], words[3]};
-    }
+    writer.write(kept, column + 8 * first, row, upper, lower);
   }
-  if (lane == 0 && row.there) work.shift[row.number * work.tiles + tile] = largest;
+}
+
+__device__ inline void keep_shift(const HeadWork& work, const TileRow& row, int tile,
+                                  float largest) {
+  if (threadIdx.x % 4 == 0 && row.there) work.shift[row.number * work.tiles + tile] = largest;
 }
 
 /// Columns beyond the vocabulary, which copies filled with zeros.

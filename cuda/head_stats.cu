@@ -15,23 +15,24 @@ __device__ void copy_tiles(ProductStages& stages, const HeadWork& work, const CU
     const HeadItem item = work.item(number);
     const int row = item.pair * ProductTile::kRowsOfCluster + rank * ProductTile::kRows;
     for (int tile = item.first_tile; tile < item.end_tile; ++tile) {
-      copy_tile(stages, turn, x, w, row, tile * kColumns, work.depth_steps, rank);
+      copy_tile(stages, turn, x, w, row, tile * kColumns + rank * (kColumns / 2), work.depth_steps,
+                rank);
     }
   }
 }
 
-__device__ void multiply_and_reduce(ProductStages& stages, const HeadWork& work, int cluster,
-                                    int clusters, int rank) {
+__device__ void multiply_and_reduce(ProductStages& stages, const HeadWork& work,
+                                    const CUtensorMap& kept, int cluster, int clusters, int rank) {
   const int group = static_cast<int>(threadIdx.x) / ProductTile::kGroup - 1;
-  const int row_of_block = group * 64 +
-                           static_cast<int>(threadIdx.x) % ProductTile::kGroup / 32 * 16 +
+  const int row_of_group = static_cast<int>(threadIdx.x) % ProductTile::kGroup / 32 * 16 +
                            static_cast<int>(threadIdx.x) % 32 / 4;
+  BoxWriter writer(stages, group);
   Turn turn;
   float sums[128];
   for (int number = cluster; number < work.items(); number += clusters) {
     const HeadItem item = work.item(number);
-    const int64_t first =
-        int64_t{item.pair} * ProductTile::kRowsOfCluster + rank * ProductTile::kRows + row_of_block;
+    const int64_t first = int64_t{item.pair} * ProductTile::kRowsOfCluster +
+                          rank * ProductTile::kRows + group * 64 + row_of_group;
     const TileRow upper = row_of(work, first), lower = row_of(work, first + 8);
     RowSums upper_sums, lower_sums;
     for (int tile = item.first_tile; tile < item.end_tile; ++tile) {
@@ -42,18 +43,21 @@ __device__ void multiply_and_reduce(ProductStages& stages, const HeadWork& work,
       const float lower_largest = reduce_row<1>(sums, lower, lower_sums);
       take_label<0>(sums, upper, column, upper_largest, upper_sums);
       take_label<1>(sums, lower, column, lower_largest, lower_sums);
-      if (work.kept == nullptr) continue;
-      keep_row<0>(sums, work, upper, tile, upper_largest);
-      keep_row<1>(sums, work, lower, tile, lower_largest);
+      if (work.shift == nullptr) continue;
+      keep_tile(sums, writer, kept, column, static_cast<int>(first) - row_of_group);
+      keep_shift(work, upper, tile, upper_largest);
+      keep_shift(work, lower, tile, lower_largest);
     }
     write_sums(work, item, upper, upper_sums);
     write_sums(work, item, lower, lower_sums);
   }
+  writer.finish();
 }
 
 __global__ void __cluster_dims__(2) __launch_bounds__(ProductTile::kThreads, 1)
     head_stats_kernel(const __grid_constant__ HeadWork work, const __grid_constant__ CUtensorMap x,
-                      const __grid_constant__ CUtensorMap w) {
+                      const __grid_constant__ CUtensorMap w,
+                      const __grid_constant__ CUtensorMap kept) {
   extern __shared__ std::byte raw[];
   ProductStages& stages = product_stages(raw);
   const int rank = static_cast<int>(rank_in_cluster());
@@ -63,7 +67,7 @@ __global__ void __cluster_dims__(2) __launch_bounds__(ProductTile::kThreads, 1)
     if (threadIdx.x == 0) copy_tiles(stages, work, x, w, cluster, clusters, rank);
   } else {
     take_registers<232>();
-    multiply_and_reduce(stages, work, cluster, clusters, rank);
+    multiply_and_reduce(stages, work, kept, cluster, clusters, rank);
   }
   cluster_sync();  // a block's memory takes its neighbour's copies and arrivals until the end
 }
@@ -129,7 +133,6 @@ void head_stats(cudaStream_t stream, const HeadShape& shape, double* stats, doub
                       .tiles = static_cast<int>(cut.tiles),
                       .pairs_at_a_time = static_cast<int>(cut.pairs_at_a_time),
                       .stats = cut.parts == 1 ? stats : of_parts,
-                      .kept = static_cast<__half*>(kept),
                       .shift = shift,
                       .labels = labels,
                       .temperature = temperature};
@@ -139,7 +142,9 @@ void head_stats(cudaStream_t stream, const HeadShape& shape, double* stats, doub
         "shared memory of head_stats");
   const auto blocks = static_cast<unsigned>(2 * std::min(kClusters, cut.pairs * cut.parts));
   head_stats_kernel<<<blocks, ProductTile::kThreads, kProductSharedBytes, stream>>>(
-      work, tensor_map(x, shape.rows, shape.width), tensor_map(w, shape.vocab, shape.width));
+      work, operand_map(x, shape.rows, shape.width), operand_map(w, shape.vocab, shape.width),
+      kept == nullptr ? operand_map(x, shape.rows, shape.width)
+                      : result_map(kept, shape.rows, shape.vocab, shape.vocab));
   check_launch("head_stats");
   if (cut.parts == 1) return;
   merge_parts_kernel<<<grid_for(shape.rows, 128), 128, 0, stream>>>(shape.rows, cut.parts, stats,

@@ -89,6 +89,40 @@ __device__ inline void copy_box_to(uint16_t blocks, void* to, const CUtensorMap&
       : "memory");
 }
 
+/// The box in shared memory to (column, row) of a tensor; what lies beyond the tensor is left out.
+__device__ inline void store_box(const CUtensorMap& map, const void* from, int column, int row) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(&map),
+      "r"(shared_address(from)), "r"(column), "r"(row)
+      : "memory");
+}
+/// Ends a group of this thread's stores.
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until all but N of this thread's groups have read shared memory.
+template <int N>
+__device__ inline void wait_for_store_reads() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+__device__ inline void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+/// Makes what threads wrote to shared memory visible to bulk copies.
+__device__ inline void publish_to_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/// Four 8 x 8 matrices of 16-bit values into rows of 16 bytes: thread t gives the place of row t %
+/// 8 of matrix t / 8, and holds columns 2 (t % 4) (+ 1) of row t / 4 of each.
+__device__ inline void store_matrices(void* place, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   shared_address(place)),
+               "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+/// All 128 threads of a warp group; each group has a number of its own.
+__device__ inline void group_sync(int number) {
+  asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
+}
+
 // --- products of a warp group
 /// Where a K-major operand lies: rows of 128 bytes, swizzled by copies in groups of eight rows.
 __device__ inline uint64_t operand(const void* place) {

@@ -83,6 +83,16 @@ void swiglu(cudaStream_t stream, DType dtype, int64_t rows, int64_t ffn, void* o
 void swiglu_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t ffn, void* d_gate_up,
                      const void* d_out, const void* gate_up);
 
+// --- gate_up.cu (bfloat16)
+struct GateUpShape {
+  int64_t rows = 0, ffn = 0, width = 0;
+};
+/// Whether the operands and results lie as its copies need them.
+bool multiplies_gate_up(const GateUpShape& shape, std::initializer_list<const void*> places);
+/// x [rows, width], w [2 ffn, width]; `gate_up` may be null.
+void gate_up(cudaStream_t stream, const GateUpShape& shape, void* out, void* gate_up, const void* x,
+             const void* w);
+
 // --- attention.cu: the plain kernels, any head dim up to 256
 struct AttentionArgs {
   AttentionMask mask;

@@ -15,6 +15,7 @@ namespace verlcpp::cuda {
 
 struct ProductTile {
   static constexpr int kRows = 128, kColumns = 256, kDepth = 64, kStages = 4;
+  static constexpr int kBox = 64;  // rows and columns that are stored at a time
   static constexpr int kRowsOfCluster = 2 * kRows;
   static constexpr int kGroup = 128, kThreads = 3 * kGroup;  // of a warp group, of a block
   static constexpr uint32_t kStageBytes = (kRows + kColumns) * kDepth * sizeof(bf16);
@@ -23,6 +24,7 @@ struct ProductTile {
   struct Stages {
     bf16 a[kStages][kRows * kDepth];
     bf16 b[kStages][kColumns * kDepth];
+    uint16_t boxes[2][2][kBox * kBox];  // of each multiplying group, on their way out
     uint64_t full[kStages], empty[kStages];
   };
 };
@@ -69,7 +71,7 @@ __device__ inline void copy_tile(ProductStages& stages, Turn& turn, const CUtens
     arrive_expecting(&stages.full[s], ProductTile::kStageBytes);
     copy_box(stages.a[s], x, &stages.full[s], step * kDepth, row);
     copy_box_to(0b11, stages.b[s] + rank * kHalf * kDepth, w, &stages.full[s], step * kDepth,
-                column + rank * kHalf);
+                column);
   }
 }
 
@@ -103,6 +105,54 @@ __device__ inline void multiply_tile(float (&sums)[128], ProductStages& stages, 
   release(stages, last);
 }
 
+/// Stores results of 16 bits, 64 rows x 64 columns of a group at a time, by way of shared memory,
+/// from where they travel while the group multiplies on.
+class BoxWriter {
+ public:
+  __device__ BoxWriter(ProductStages& stages, int group)
+      : boxes_(&stages.boxes[group][0][0]), group_(group) {
+    const int t = static_cast<int>(threadIdx.x) % 32, matrix = t / 8;
+    const int warp = static_cast<int>(threadIdx.x) % ProductTile::kGroup / 32;
+    row_ = 16 * warp + 8 * (matrix & 1) + t % 8;
+    chunk_ = matrix / 2;
+  }
+
+  /// Of 16 rows of a warp, words[j] are columns 8 j + 2 (t % 4) (+ 1) of row t / 4, then of row t /
+  /// 4
+  /// + 8. `row` and `column`: where the box begins.
+  __device__ void write(const CUtensorMap& to, int column, int row, const uint32_t (&upper)[8],
+                        const uint32_t (&lower)[8]) {
+    constexpr int kBoxElements = ProductTile::kBox * ProductTile::kBox;
+    uint16_t* box = boxes_ + (turn_ ? kBoxElements : 0);
+    turn_ = !turn_;
+    if (issues()) wait_for_store_reads<1>();
+    group_sync(1 + group_);
+    // Rows of 128 bytes, their eighths swizzled as the copy expects them.
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      uint16_t* place = box + row_ * ProductTile::kBox + ((j + chunk_) ^ (row_ % 8)) * 8;
+      store_matrices(place, upper[j], lower[j], upper[j + 1], lower[j + 1]);
+    }
+    publish_to_copies();
+    group_sync(1 + group_);
+    if (!issues()) return;
+    store_box(to, box, column, row);
+    commit_stores();
+  }
+
+  /// Before the block ends.
+  __device__ void finish() const {
+    if (issues()) wait_for_stores();
+  }
+
+ private:
+  __device__ bool issues() const { return threadIdx.x % ProductTile::kGroup == 0; }
+
+  uint16_t* boxes_;
+  int group_, row_, chunk_;
+  bool turn_ = false;
+};
+
 inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found;
@@ -113,19 +163,30 @@ inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
-/// Boxes of 128 rows x 64 columns of a matrix of bfloat16.
-inline CUtensorMap tensor_map(const void* data, int64_t rows, int64_t columns) {
+/// Boxes of `box_rows` x 64 columns of a matrix of 16-bit elements whose rows are `pitch` elements
+/// apart.
+inline CUtensorMap tensor_map(const void* data, int64_t rows, int64_t columns, int64_t pitch,
+                              int box_rows) {
   static const auto encode = tensor_map_encoder();
   CUtensorMap map;
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(columns) * sizeof(bf16)};
-  const cuuint32_t box[] = {ProductTile::kDepth, ProductTile::kRows}, steps[] = {1, 1};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(pitch) * sizeof(bf16)};
+  const cuuint32_t box[] = {ProductTile::kDepth, static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t steps[] = {1, 1};
   const CUresult status =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(data), sizes, strides,
              box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   expects(status == CUDA_SUCCESS, "cuTensorMapEncodeTiled refuses a matrix");
   return map;
+}
+/// Of an operand, rows end to end.
+inline CUtensorMap operand_map(const void* data, int64_t rows, int64_t columns) {
+  return tensor_map(data, rows, columns, columns, ProductTile::kRows);
+}
+/// Of what BoxWriter stores.
+inline CUtensorMap result_map(void* data, int64_t rows, int64_t columns, int64_t pitch) {
+  return tensor_map(data, rows, columns, pitch, ProductTile::kBox);
 }
 
 }  // namespace verlcpp::cuda

@@ -9,11 +9,10 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// Exact functions would take longer than the memory does; the fast ones err by 1e-6 at most where
-/// a sigmoid is not negligible, a thousandth of what bfloat16 rounds off.
+/// Exact functions would take longer than the memory does.
 template <class T>
 __device__ float sigmoid(float x) {
-  if constexpr (sizeof(T) == 2) return __fdividef(1.0f, 1.0f + __expf(-x));
+  if constexpr (sizeof(T) == 2) return fast_sigmoid(x);
   return 1.0f / (1.0f + expf(-x));
 }
 

@@ -231,6 +231,15 @@ void CpuBackend::swiglu(const Tensor& out, const Tensor& gate_up) {
   dispatch(out.dtype(), [&]<class T>() { cpu::swiglu(rows, ffn, out.as<T>(), gate_up.as<T>()); });
 }
 
+void CpuBackend::gate_up(const Tensor& out, const Tensor& gate_up, const Tensor& x,
+                         const Tensor& w) {
+  const Tensor both = gate_up.defined() ? gate_up
+                                        : allocate(out.dtype(), {out.dim(0), 2 * out.dim(1)},
+                                                   MemoryTag::kWorkspace);
+  matmul(both, x, w, false, true, false);
+  swiglu(out, both);
+}
+
 void CpuBackend::swiglu_backward(const Tensor& d_gate_up, const Tensor& d_out,
                                  const Tensor& gate_up) {
   expect_rank(d_out, "d_out", 2);

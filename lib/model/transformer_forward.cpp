@@ -100,10 +100,12 @@ void Transformer::run_mlp_up(const LayerTensors& w, const TensorParallel& tp, La
   s.rstd2_t = empty_stats({s.mid_tD.dim(0)}, tag);
   backend_.add_rms_norm(s.mid_tD, s.norm2_tD, s.rstd2_t, s.input_tD, s.mid_tD, w.post_norm_D,
                         config_.rms_norm_eps);
-  s.gate_up_T2F = empty({rows, 2 * shard_.ffn}, tag);
-  backend_.matmul(s.gate_up_T2F, tp.gathered(s.norm2_tD), w.gate_up_2FD, false, true, false);
+  // Backward needs gate and up; forward alone can do without memory for them.
+  const bool passing = tag == MemoryTag::kWorkspace && statistics_dtype(dtype_) != dtype_ &&
+                       gates_in_registers(rows, shard_.ffn, config_.hidden);
+  if (!passing) s.gate_up_T2F = empty({rows, 2 * shard_.ffn}, tag);
   s.act_TF = empty({rows, shard_.ffn}, tag);
-  backend_.swiglu(s.act_TF, s.gate_up_T2F);
+  backend_.gate_up(s.act_TF, s.gate_up_T2F, tp.gathered(s.norm2_tD), w.gate_up_2FD);
 }
 
 ResidualStream Transformer::finish_layer(const LayerTensors& w, const TensorParallel& tp,

@@ -78,6 +78,8 @@ class CheckedBackend final : public Backend {
   void swiglu(const Tensor& out_TF, const Tensor& gate_up_T2F) override;
   void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
                        const Tensor& gate_up_T2F) override;
+  void gate_up(const Tensor& out_TF, const Tensor& gate_up_T2F, const Tensor& x_TD,
+               const Tensor& w_2FD) override;
   void split_qkv(const Tensor& q_TNH, const Tensor& k_TKH, const Tensor& v_TKH,
                  const Tensor& qkv_TX, const Tensor& bias_X, const Tensor& table_TH) override;
   void split_qkv_backward(const Tensor& d_qkv_TX, const Tensor& d_bias_X, const Tensor& d_q_TNH,

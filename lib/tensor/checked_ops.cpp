@@ -150,6 +150,17 @@ void CheckedBackend::swiglu(const Tensor& result, const Tensor& gate_up) {
         [&](Backend& b, const Twin& twin) { b.swiglu(twin(result), twin(gate_up)); });
 }
 
+void CheckedBackend::gate_up(const Tensor& result, const Tensor& gate_up, const Tensor& x,
+                             const Tensor& w) {
+  const double terms = kTerms * largest(x) * largest(w);
+  check("gate_up",
+        {reads(x), reads(w), writes("gate_up", gate_up).at_least(terms),
+         writes("out", result).at_least(terms * terms)},
+        [&](Backend& b, const Twin& twin) {
+          b.gate_up(twin(result), twin(gate_up), twin(x), twin(w));
+        });
+}
+
 void CheckedBackend::swiglu_backward(const Tensor& d_gate_up, const Tensor& d_out,
                                      const Tensor& gate_up) {
   check("swiglu_backward", {reads(d_out), reads(gate_up), writes("d_gate_up", d_gate_up)},

@@ -183,12 +183,21 @@ int64_t row_parallel_bytes(const MemoryShapes& s, int64_t rows) {
   return input_bytes(s, rows) + gathered_bytes(s, rows);
 }
 
+/// Workspace of a layer's MLP where nothing is kept, with what the layer holds by then. Gate and up
+/// need none where there are rows enough, and with fewer rows most just before that.
+int64_t mlp_workspace(const MemoryShapes& s, int64_t rows) {
+  const auto with_gates = [&](int64_t r) {
+    return layer_bytes(s, r) - input_bytes(s, r) + row_parallel_bytes(s, r);
+  };
+  if (s.element == s.wide || !gates_in_registers(rows, s.ffn, s.hidden)) return with_gates(rows);
+  return std::max(with_gates(kRowsOfGates - 1), with_gates(rows) - rows * 2 * s.ffn * s.element);
+}
+
 /// Workspace of the widest moment of a layer's forward that keeps nothing, beyond what comes in.
 int64_t layer_workspace(const MemoryShapes& s, int64_t rows, int64_t cp) {
   const int64_t attention =
       qkv_bytes(s, rows) + core_bytes(s, rows) + cp_forward_bytes(s, rows, cp);
-  const int64_t end = layer_bytes(s, rows) - input_bytes(s, rows) + row_parallel_bytes(s, rows);
-  return std::max(attention, end);
+  return std::max(attention, mlp_workspace(s, rows));
 }
 
 // --- decoding

@@ -141,6 +141,13 @@ class OpBench {
           [&] { backend_->swiglu(act_TF, gate_up_T2F); });
     moves("swiglu_backward", bytes_of({act_TF, gate_up_T2F, d_T2F}),
           [&] { backend_->swiglu_backward(d_T2F, act_TF, gate_up_T2F); });
+    const Tensor x_TD = random({rows_, c_.hidden}), w_2FD = random({2 * c_.ffn, c_.hidden});
+    const double flops = matmul_flops(rows_, 2 * c_.ffn, c_.hidden);
+    add("gate_up + swiglu", Bound::kMatmul, flops, bytes_of({x_TD, w_2FD, act_TF}),
+        [&] { backend_->gate_up(act_TF, {}, x_TD, w_2FD); });
+    add("gate_up + swiglu, kept", Bound::kMatmul, flops,
+        bytes_of({x_TD, w_2FD, act_TF, gate_up_T2F}),
+        [&] { backend_->gate_up(act_TF, gate_up_T2F, x_TD, w_2FD); });
   }
 
   void token_rows() {

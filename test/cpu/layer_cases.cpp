@@ -96,6 +96,32 @@ OpCase swiglu_case(int64_t rows, int64_t ffn) {
               }};
 }
 
+/// Outputs: the product, and gate and up where they are kept.
+OpCase gate_up_case(int64_t rows, int64_t ffn, int64_t width, bool keeps) {
+  OpCase c{.name = "gate_up " + to_string({rows, ffn, width}) + (keeps ? " kept" : ""),
+           .inputs = {{{rows, width}}, {{2 * ffn, width}, true}},
+           .forward = {},
+           .backward = {}};
+  c.forward = [=](const OpRun& run, const Tensors& in) {
+    OpResult result{{run.poisoned({rows, ffn})}, {}};
+    if (keeps) result.outputs.push_back(run.poisoned({rows, 2 * ffn}));
+    run.backend.gate_up(result.outputs[0], keeps ? result.outputs[1] : Tensor{}, in[0], in[1]);
+    return result;
+  };
+  c.backward = [=](const OpRun& run, const Tensors& in, const OpResult& result, const Tensors& d) {
+    const Tensor both = keeps ? result.outputs[1] : run.poisoned({rows, 2 * ffn});
+    if (!keeps) run.backend.matmul(both, in[0], in[1], false, true, false);
+    const Tensor d_both = run.poisoned(both.shape()), d_x = run.poisoned(in[0].shape());
+    run.backend.swiglu_backward(d_both, d[0], both);
+    if (keeps) run.backend.add(d_both, d_both, d[1]);
+    run.backend.matmul(d_x, d_both, in[1], false, false, false);
+    const Tensor d_w = run.wide().grad_start(in[1].shape());
+    run.backend.matmul(d_w, d_both, in[0], true, false, true);
+    return Tensors{d_x, d_w};
+  };
+  return c;
+}
+
 OpCase qkv_case(int64_t rows, int64_t heads, int64_t kv_heads, int64_t head_dim, bool with_bias,
                 bool rotated) {
   const Shape q{rows, heads, head_dim}, kv{rows, kv_heads, head_dim};
@@ -163,6 +189,8 @@ std::vector<OpCase> layer_cases() {
     cases.push_back(rms_norm_case({rows, 3, 8}, true));
     cases.push_back(rms_norm_case({rows, 1}, false));
     cases.push_back(swiglu_case(rows, 9));
+    cases.push_back(gate_up_case(rows, 5, 7, true));
+    cases.push_back(gate_up_case(rows, 5, 7, false));
     for (int flags = 0; flags < 4; ++flags) {
       cases.push_back(qkv_case(rows, 3, 1, 6, flags & 1, flags & 2));
       cases.push_back(qkv_case(rows, 4, 2, 2, flags & 1, flags & 2));
@@ -193,6 +221,13 @@ std::vector<OpCase> large_layer_cases() {
           qkv_case(2100, 12, 2, 18, true, true),
           rope_case(14, 64, std::vector<int32_t>(900, 3)),
           swiglu_case(66000, 8)};
+}
+
+std::vector<OpCase> large_gate_up_cases() {
+  return {gate_up_case(kRowsOfGates, 136, 72, true),  // a tile of 128 columns, and a tail of 8
+          gate_up_case(kRowsOfGates + 77, 136, 72, false),
+          gate_up_case(5000, 264, 200, true),  // more pairs of row blocks than are taken at a time
+          gate_up_case(1100, 9, 64, true)};    // rows that copies cannot take
 }
 
 }  // namespace verlcpp::test

@@ -68,6 +68,8 @@ std::vector<OpCase> layer_cases();
 /// Like those, with wider rows, or more of them than a GPU takes at a time: too large for central
 /// differences, and not in op_cases().
 std::vector<OpCase> large_layer_cases();
+/// Of gate and up, with rows enough for tiles of products.
+std::vector<OpCase> large_gate_up_cases();
 /// The rows of op_cases() that concern the head's statistics, with logits kept as the run's dtype
 /// keeps them, or `shifted` as a narrow one does; and larger ones, not in op_cases().
 std::vector<OpCase> head_cases(bool shifted);

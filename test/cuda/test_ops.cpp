@@ -79,6 +79,7 @@ namespace {
 bool may_use_libraries(const OpCase& c) {
   const auto attention = attention_cases();
   return c.name.starts_with("matmul") || c.name.starts_with("head_stats") ||
+         c.name.starts_with("gate_up") ||
          std::any_of(attention.begin(), attention.end(),
                      [&](const OpCase& other) { return other.name == c.name; });
 }
@@ -99,6 +100,15 @@ void check_cases(const std::vector<OpCase>& cases) {
         CHECK(largest_error(got[i], want[i]) < tolerance);
       }
     }
+  }
+}
+
+/// In bfloat16, to the bit.
+void check_repeats(Backend& gpu, const std::vector<OpCase>& cases) {
+  for (const OpCase& c : cases) {
+    INFO(c.name);
+    const bool repeats = results({gpu, DType::kBFloat16}, c) == results({gpu, DType::kBFloat16}, c);
+    CHECK(repeats);
   }
 }
 
@@ -124,20 +134,17 @@ TEST_CASE("products and attention of the table too", "[small]") { check_table(tr
 
 TEST_CASE("passes of a layer over more rows than are in flight, and again to the same bits") {
   check_cases(large_layer_cases());
-  const auto gpu = cuda::make_backend(0);
-  for (const OpCase& c : large_layer_cases()) {
-    INFO(c.name);
-    CHECK(results({*gpu, DType::kBFloat16}, c) == results({*gpu, DType::kBFloat16}, c));
-  }
+  check_repeats(*cuda::make_backend(0), large_layer_cases());
+}
+
+TEST_CASE("gate and up of many tiles equal the CPU's, every time") {
+  check_cases(large_gate_up_cases());
+  check_repeats(*cuda::make_backend(0, {.deterministic = true}), large_gate_up_cases());
 }
 
 TEST_CASE("the head's statistics of many tiles and parts equal the CPU's, every time") {
   check_cases(large_head_cases());
-  const auto gpu = cuda::make_backend(0, {.deterministic = true});
-  for (const OpCase& c : large_head_cases()) {
-    INFO(c.name);
-    CHECK(results({*gpu, DType::kBFloat16}, c) == results({*gpu, DType::kBFloat16}, c));
-  }
+  check_repeats(*cuda::make_backend(0, {.deterministic = true}), large_head_cases());
 }
 
 TEST_CASE("embedding gradients of often repeated tokens equal the CPU's, every time") {
