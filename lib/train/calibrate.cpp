@@ -18,8 +18,6 @@
 namespace verlcpp::train {
 namespace {
 
-constexpr const char* kUpdate = "update";
-constexpr const char* kLogProb = "log_prob";
 constexpr int64_t kMore = 2;          // micro-batches that are added to one
 constexpr int64_t kShortest = 16;     // tokens of a document
 constexpr size_t kCheckedAtMost = 8;  // micro-batches of a file
@@ -104,15 +102,15 @@ class Calibrator {
       for (const auto& documents :
            fillings(rank_limit(config_, rule_), cp, longest_sequence(config_))) {
         const Case c = same_in_all_groups(pool, cp, documents);
-        for (const char* pass : {kUpdate, kLogProb}) {
+        for (const char* pass : {kUpdateCost, kLogProbCost}) {
           out.fitted.push_back(
               {.pass = pass, .lengths = documents, .cp = cp, .seconds = time(c, pass)});
         }
       }
     }
     out.costs.measured = true;
-    out.costs.update = fit(out.fitted, kUpdate);
-    out.costs.log_prob = fit(out.fitted, kLogProb);
+    out.costs.update = fit(out.fitted, kUpdateCost);
+    out.costs.log_prob = fit(out.fitted, kLogProbCost);
     out.costs.mini_batch = median(besides_) + optimizer_seconds();
     for (TimedMicroBatch& m : out.fitted) m.predicted = predicted(out.costs, m);
     for (const CheckedLengths& check : checks) {
@@ -136,7 +134,7 @@ class Calibrator {
   }
 
   double predicted(const PassCosts& costs, const TimedMicroBatch& m) const {
-    const auto terms = (m.pass == kUpdate ? costs.update : costs.log_prob).terms();
+    const auto terms = (m.pass == kUpdateCost ? costs.update : costs.log_prob).terms();
     const auto counts = schedule::cost_counts(m.lengths, tp(), m.cp);
     return std::inner_product(terms.begin(), terms.end(), counts.begin(), 0.0);
   }
@@ -149,7 +147,7 @@ class Calibrator {
     std::vector<TimedMicroBatch> out;
     for (size_t i = 0; i < count; ++i) {
       const Case c{plan.micro_batches[i * plan.micro_batches.size() / count], lengths};
-      for (const char* pass : {kUpdate, kLogProb}) {
+      for (const char* pass : {kUpdateCost, kLogProbCost}) {
         TimedMicroBatch slowest{.pass = pass, .lengths = {}, .seconds = time(c, pass)};
         for (const schedule::PlanGroup& group : c.micro_batch.groups) {
           TimedMicroBatch m = slowest;
@@ -227,7 +225,7 @@ class Calibrator {
   }
 
   void run_pass(const Work& work, const std::string& pass) {
-    if (pass == kLogProb) {
+    if (pass == kLogProbCost) {
       expects(log_prob_pass(engine_, weights_, work.experience.batch, work.plan).has_value(),
               "nobody stops the ranks of a calibration");
       return;
@@ -247,7 +245,7 @@ class Calibrator {
     const double each = (together - alone) / static_cast<double>(kMore);
     // Noise longer than the work: what is left is an average.
     if (each <= 0) return together / static_cast<double>(1 + kMore);
-    if (pass == kUpdate) besides_.push_back(std::max(0.0, alone - each));
+    if (pass == kUpdateCost) besides_.push_back(std::max(0.0, alone - each));
     return each;
   }
 
@@ -266,6 +264,16 @@ class Calibrator {
   std::vector<double> besides_;  // seconds of an update of one micro-batch that are not its own
 };
 
+/// A file of anything else would not be read again.
+void expect_tokens_cost(const PassCosts& costs) {
+  for (const schedule::CostModel& model : {costs.update, costs.log_prob}) {
+    if (model.linear + model.quadratic > 0) continue;
+    throw ConfigError(
+        "--calibrate: the times measured do not grow with the tokens: a rank holds too few, or the "
+        "machine has other work");
+  }
+}
+
 }  // namespace
 
 std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config) {
@@ -282,8 +290,25 @@ std::string cost_subject(const model::ModelConfig& model, const TrainConfig& con
 }
 
 void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& checks) {
-  const Planner planner = make_planner(batching_rule(config, Pass::kActorUpdate));
+  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
+  const int64_t most = std::min(rank_limit(config, rule), longest_sequence(config));
+  if (most < kShortest) {
+    throw ConfigError(
+        fmt::format("--calibrate: documents of {} tokens are the shortest measured, "
+                    "but a rank holds one of at most {}; raise the token limit or "
+                    "data.max_prompt_length + data.max_response_length",
+                    kShortest, most));
+  }
+  const Planner planner = make_planner(rule);
+  const int64_t longest = longest_sequence(config);
   for (const CheckedLengths& check : checks) {
+    for (size_t i = 0; i < check.lengths.size(); ++i) {
+      if (check.lengths[i] <= longest) continue;
+      throw ConfigError(
+          fmt::format("--calibrate-check {}: element {} is {}, but data."
+                      "max_prompt_length + data.max_response_length is {}",
+                      check.file, i, check.lengths[i], longest));
+    }
     try {
       planner(check.lengths);
     } catch (const DataError& e) {
@@ -296,6 +321,7 @@ Calibration calibrate(const Engine& engine, const TrainConfig& config, const Inp
                       const CalibrateOptions& options) {
   Calibration out = Calibrator(engine, config, inputs, options.repeats).run(options.checks);
   out.costs.subject = cost_subject(inputs.model, config);
+  if (engine.topology.rank() == 0) expect_tokens_cost(out.costs);
   return out;
 }
 
