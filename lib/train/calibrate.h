@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "train/busy_meter.h"
 #include "train/cost_file.h"
 #include "train/engine.h"
 #include "train/inputs.h"
@@ -19,7 +21,8 @@ struct CheckedLengths {
 
 struct CalibrateOptions {
   std::vector<CheckedLengths> checks;
-  int64_t repeats = 3;  // timings of each micro-batch, of which the median counts
+  int64_t repeats = 3;                           // of each timing; the median counts
+  std::function<double()> clock = wall_seconds;  // seconds, read on every rank's thread
 };
 
 /// "Qwen2ForCausalLM, 24 layers, hidden 896, ..., bfloat16, TP 1, recompute none": what a file's

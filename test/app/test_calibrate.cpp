@@ -33,14 +33,26 @@ std::vector<std::string> joined(std::vector<std::string> a, const std::vector<st
   return a;
 }
 
+/// A machine with much other work may have to measure again: it is said, and nothing is written.
+Outcome calibrated(const std::vector<std::string>& arguments) {
+  Outcome outcome = run_binary(arguments);
+  for (int again = 0; again < 9 && outcome.code == 2; ++again) {
+    CHECK_THAT(outcome.err, ContainsSubstring("do not grow with the tokens"));
+    outcome = run_binary(arguments);
+  }
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.code == 0);
+  return outcome;
+}
+
 }  // namespace
 
 TEST_CASE("a calibration's file is planned by, predicted from and warned of") {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/cost.json";
   const std::string lengths = folder.write("lengths.json", "[200, 12, 31, 256, 90, 4, 4, 64]");
-  const Outcome made = expect_success(run(folder.path(), {"--calibrate", file, "--calibrate-check",
-                                                          lengths, "--calibrate-check", lengths}));
+  const Outcome made = calibrated(run(folder.path(), {"--calibrate", file, "--calibrate-check",
+                                                      lengths, "--calibrate-check", lengths}));
   CHECK_THAT(made.out, ContainsSubstring("cost model of Qwen2ForCausalLM, ") &&
                            ContainsSubstring(" on cpu\n") && ContainsSubstring("\nmini_batch ") &&
                            ContainsSubstring("\ncheck " + lengths + ": update of "));

@@ -9,6 +9,7 @@
 #include "setup.h"
 #include "support/catch.h"
 #include "train/calibrate.h"
+#include "train/calibrate_cases.h"
 #include "train/recompute.h"
 
 using namespace verlcpp;
@@ -85,8 +86,9 @@ TEST_CASE("a calibration times both passes in groups of every size, and checks i
       pool == 1 ? run_of(1, {kMegatron + "dynamic_context_parallel=False",
                              kA + "actor.use_dynamic_bsz=True", "data.max_token_len_per_gpu=256"})
                 : run_of(2);
-  const Calibration c =
-      calibrated(run, {.checks = {{"lengths.json", {200, 30, 7, 120, 90, 1}}}, .repeats = 3});
+  const Calibration c = calibrated(run, {.checks = {{"lengths.json", {200, 30, 7, 120, 90, 1}}},
+                                         .repeats = 3,
+                                         .clock = thread_cpu_seconds});
   std::set<std::pair<std::string, int64_t>> kinds;
   std::set<std::vector<int64_t>> fillings;
   for (const TimedMicroBatch& m : c.fitted) {
@@ -123,6 +125,18 @@ TEST_CASE("a calibration times both passes in groups of every size, and checks i
   CHECK(cost_error(c.checks[0].micro_batches, kUpdateCost).count ==
         cost_error(c.checks[0].micro_batches, kLogProbCost).count);
   for (const TimedMicroBatch& m : c.checks[0].micro_batches) check_timed(m);
+}
+
+TEST_CASE("what is timed: equal documents up to the limit, none too short, none too long") {
+  using Fillings = std::vector<std::vector<int64_t>>;
+  CHECK(fillings(64, 1, 1000) == Fillings{{64}, {16, 16, 16, 16}, {32}, {16}});
+  CHECK(fillings(32, 2, 40) == Fillings{{40}, {16, 16, 16, 16}, {32}, {16}});
+  CHECK(fillings(15, 1, 1000).empty());
+  const CalibrationCase c = same_in_all_groups(4, 2, {7, 9});
+  CHECK(c.lengths == std::vector<int64_t>{7, 9, 7, 9});
+  REQUIRE(c.micro_batch.groups.size() == 2);
+  CHECK(c.micro_batch.groups[1].ranks == std::vector<int>{2, 3});
+  CHECK(c.micro_batch.groups[1].samples == std::vector<int>{2, 3});
 }
 
 TEST_CASE("what a file holds for: model, dtype, TP, recompute, head") {
