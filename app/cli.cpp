@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "config/embedded.h"
@@ -41,9 +42,8 @@ CLI::Option* define_comparison(CLI::App& cli, Options& options) {
 CLI::Option* define_calibration(CLI::App& cli, Options& options) {
   auto* calibrate =
       cli.add_option("--calibrate", options.calibrate,
-                     "time micro-batches of this model and layout, fit the cost model "
-                     "of dynamic_cp_cost_model to them, write it to this file, and "
-                     "stop");
+                     "time micro-batches of this model and layout, fit a cost model to them, "
+                     "write it to this file (for dynamic_cp_cost_model), and stop");
   cli.add_option("--calibrate-check", options.calibrate_checks,
                  "JSON array of lengths whose micro-batches the fitted model is held against; may "
                  "be given several times")
@@ -99,6 +99,16 @@ void refuse_unknown(const CLI::App& cli) {
                     " (see --help)");
 }
 
+/// A mode whose file has no name would be no mode at all.
+void refuse_nameless_files(const CLI::App& cli, const Options& options) {
+  for (const auto& [flag, file] :
+       {std::pair{"--plan", &options.plan_file}, std::pair{"--compare-json", &options.compare_json},
+        std::pair{"--calibrate", &options.calibrate}}) {
+    if (cli.count(flag) == 0 || !file->empty()) continue;
+    throw ConfigError(std::string(flag) + " takes the name of a file (see --help)");
+  }
+}
+
 /// A user's folder. Its label never looks like the shipped tree's.
 config::SearchPath user_folder(const std::string& path) {
   config::SearchPath folder = config::folder(path);
@@ -137,6 +147,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     throw ConfigError(std::string(e.what()) + " (see --help)");
   }
   refuse_unknown(cli);
+  refuse_nameless_files(cli, parsed.options);
   if (cli.count("--format") > 0 && parsed.options.plan_file.empty() &&
       !parsed.options.compare_dcp) {
     throw ConfigError("--format requires --plan or --compare-dcp (see --help)");

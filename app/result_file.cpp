@@ -29,7 +29,8 @@ void check_writable(const std::string& flag, const std::string& path) {
   std::error_code ignored;
   const bool exists = std::filesystem::exists(file, ignored);
   if (exists && !std::filesystem::is_regular_file(file, ignored)) {
-    throw ConfigError(about + "it is no regular file; valid: a file, or a name that is not there yet");
+    throw ConfigError(about +
+                      "it is no regular file; valid: a file, or a name that is not there yet");
   }
   errno = 0;
   if (exists && !std::ofstream(file, std::ios::app))

@@ -6,8 +6,9 @@
 namespace verlcpp::schedule {
 namespace {
 
-// Trials of single moves for one plan: some milliseconds, whatever the batch.
-constexpr int kTrials = 4000;
+// What single moves of one plan may look at, groups and samples: some ten milliseconds, whatever
+// the batch.
+constexpr int64_t kLooks = 8'000'000;
 // Shares of the limit that are tried, in eighths.
 constexpr int64_t kEighths[] = {8, 7, 6, 5, 4};
 
@@ -41,11 +42,9 @@ class Moves {
     end_ = end();
   }
 
-  double makespan() const { return end_; }
-
-  /// Improves until nothing does, or all trials are spent.
+  /// Improves until nothing does, or all looks are spent.
   void run() {
-    while (trials_ < kTrials && improve()) {
+    while (!spent() && improve()) {
     }
   }
 
@@ -59,6 +58,7 @@ class Moves {
   }
 
  private:
+  bool spent() const { return looks_ >= kLooks; }
   int64_t length(int sample) const { return lengths_[static_cast<size_t>(sample)]; }
   double cost(int sample, const Group& g) const {
     return document_cost(model_, length(sample), tp_, static_cast<int64_t>(g.ranks));
@@ -69,6 +69,7 @@ class Moves {
 
   /// When the last rank is done; free_[r] is then when rank r is.
   double end() {
+    looks_ += static_cast<int64_t>(groups_.size());
     std::fill(free_.begin(), free_.end(), 0.0);
     for (const Group& g : groups_) {
       const auto ranks = std::span(free_).subspan(g.first_rank, g.ranks);
@@ -112,7 +113,7 @@ class Moves {
         if (move_any(groups_[from], groups_[to]) || swap_any(groups_[from], groups_[to])) {
           return true;
         }
-        if (trials_ >= kTrials) return false;
+        if (spent()) return false;
       }
     }
     return false;
@@ -120,7 +121,8 @@ class Moves {
 
   bool move_any(Group& from, Group& to) {
     if (from.samples.size() < 2) return false;  // no rank is idle
-    for (size_t i = 0; i < from.samples.size() && trials_ < kTrials; ++i) {
+    for (size_t i = 0; i < from.samples.size() && !spent(); ++i) {
+      ++looks_;
       const int sample = from.samples[i];
       if (!has_room(to, length(sample))) continue;
       if (!try_costs(from, from.cost - cost(sample, from), to, to.cost + cost(sample, to))) {
@@ -138,7 +140,8 @@ class Moves {
   bool swap_any(Group& from, Group& to) {
     for (int& mine : from.samples) {
       for (int& theirs : to.samples) {
-        if (trials_ >= kTrials) return false;
+        if (spent()) return false;
+        ++looks_;
         const int64_t more = length(mine) - length(theirs);
         if (more <= 0 || !has_room(to, more)) continue;
         const double less = from.cost - cost(mine, from) + cost(theirs, from);
@@ -154,7 +157,6 @@ class Moves {
 
   /// Keeps the two costs if the end comes sooner by more than rounding.
   bool try_costs(Group& a, double cost_a, Group& b, double cost_b) {
-    ++trials_;
     const double old_a = a.cost, old_b = b.cost;
     a.cost = cost_a;
     b.cost = cost_b;
@@ -175,7 +177,7 @@ class Moves {
   std::vector<Group> groups_;  // in the order of the plan
   std::vector<double> free_;
   double end_ = 0;
-  int trials_ = 0;
+  int64_t looks_ = 0;
 };
 
 }  // namespace

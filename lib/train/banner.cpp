@@ -44,13 +44,21 @@ std::string budget_line(const BatchingRule& rule, const config::Node& tree) {
          text(rule.max_token_len_per_gpu * rule.sizes.cp) + " tokens per pack";
 }
 
+/// What balances dynamic CP's groups; "" for the default scheduler.
+std::string balance_text(const TrainConfig& config, const BatchingRule& rule) {
+  if (!rule.dcp->balanced) return "";
+  const PassCosts& costs = config.actor_rollout_ref.actor.megatron.costs;
+  return costs.measured ? " balanced by times measured for " + costs.subject
+                        : " balanced by verl's workload";
+}
+
 std::string micro_batch_line(const TrainConfig& config, const BatchingRule& rule,
                              const config::Node& tree) {
   if (rule.dcp) {
     const int64_t limit = rule.dcp->max_seqlen_per_rank;
-    return "micro-batches: dynamic CP, limit " + text(limit) + " tokens per rank (" +
-           origin(tree, kLimit) + "), groups of " + text(rule.dcp->min_cp) + " to " +
-           text(rule.sizes.pool()) + " ranks; longest sequence " + text(limit) + " x " +
+    return "micro-batches: dynamic CP" + balance_text(config, rule) + ", limit " + text(limit) +
+           " tokens per rank (" + origin(tree, kLimit) + "), groups of " + text(rule.dcp->min_cp) +
+           " to " + text(rule.sizes.pool()) + " ranks; longest sequence " + text(limit) + " x " +
            text(rule.sizes.pool()) + " = " + text(limit * rule.sizes.pool()) +
            " tokens, prompt + response can reach " + text(longest_sequence(config));
   }

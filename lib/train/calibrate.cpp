@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "schedule/cost_fit.h"
-#include "train/busy_meter.h"
+#include "train/calibrate_cases.h"
 #include "train/initial_weights.h"
 #include "train/log_prob_pass.h"
 #include "train/optimizer.h"
@@ -18,10 +18,7 @@
 namespace verlcpp::train {
 namespace {
 
-constexpr const char* kUpdate = "update";
-constexpr const char* kLogProb = "log_prob";
 constexpr int64_t kMore = 2;          // micro-batches that are added to one
-constexpr int64_t kShortest = 16;     // tokens of a document
 constexpr size_t kCheckedAtMost = 8;  // micro-batches of a file
 constexpr double kTinyLr = 1e-12;     // the weights stay what they are
 
@@ -31,58 +28,14 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Tokens one rank may hold.
-int64_t rank_limit(const TrainConfig& config, const BatchingRule& rule) {
-  if (rule.dcp) return rule.dcp->max_seqlen_per_rank;
-  if (rule.use_dynamic_bsz) return rule.max_token_len_per_gpu;
-  return (rule.micro_batch_size_per_gpu * longest_sequence(config) + rule.sizes.cp - 1) /
-         rule.sizes.cp;
-}
-
-/// A micro-batch to time: its groups, whose samples are indices into `lengths`.
-struct Case {
-  schedule::MicroBatch micro_batch;
-  std::vector<int64_t> lengths;
-};
-
-/// Every group of `cp` ranks holds the same documents.
-Case same_in_all_groups(int64_t pool, int64_t cp, const std::vector<int64_t>& documents) {
-  Case c;
-  for (int64_t first = 0; first < pool; first += cp) {
-    schedule::PlanGroup& group = c.micro_batch.groups.emplace_back();
-    for (int64_t rank = first; rank < first + cp; ++rank) {
-      group.ranks.push_back(static_cast<int>(rank));
-    }
-    for (int64_t length : documents) {
-      group.samples.push_back(static_cast<int>(c.lengths.size()));
-      c.lengths.push_back(length);
-    }
-  }
-  return c;
-}
-
-/// Documents of equal lengths that fill a rank to its limit, half of it, a quarter and a sixteenth.
-std::vector<std::vector<int64_t>> fillings(int64_t limit, int64_t cp, int64_t longest) {
-  std::vector<std::vector<int64_t>> all;
-  for (const int64_t share : {1, 2, 4, 16}) {
-    const int64_t total = limit * cp / share;
-    for (const int64_t documents : {1, 4, 16, 64}) {
-      const int64_t length = std::min(total / documents, longest);
-      if (length < kShortest) continue;
-      std::vector<int64_t> lengths(static_cast<size_t>(total / length), length);
-      if (std::find(all.begin(), all.end(), lengths) == all.end()) all.push_back(lengths);
-    }
-  }
-  return all;
-}
-
 class Calibrator {
  public:
-  Calibrator(const Engine& engine, const TrainConfig& config, const Inputs& inputs, int64_t repeats)
+  Calibrator(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
+             const CalibrateOptions& options)
       : engine_(engine),
         config_(config),
         vocab_(inputs.model.vocab),
-        repeats_(repeats),
+        options_(options),
         rule_(batching_rule(config, Pass::kActorUpdate)),
         update_(update_options(config)),
         layout_(inputs.model, engine.topology.sizes().pool(), engine.transformer.tp_place()),
@@ -96,26 +49,26 @@ class Calibrator {
     engine.comm.status.enter("calibrate");
   }
 
-  Calibration run(const std::vector<CheckedLengths>& checks) {
+  Calibration run() {
     Calibration out;
     const int64_t pool = rule_.sizes.pool();
     for (int64_t cp = 1; cp <= pool; ++cp) {
       if (pool % cp != 0) continue;
       for (const auto& documents :
            fillings(rank_limit(config_, rule_), cp, longest_sequence(config_))) {
-        const Case c = same_in_all_groups(pool, cp, documents);
-        for (const char* pass : {kUpdate, kLogProb}) {
+        const CalibrationCase c = same_in_all_groups(pool, cp, documents);
+        for (const char* pass : {kUpdateCost, kLogProbCost}) {
           out.fitted.push_back(
               {.pass = pass, .lengths = documents, .cp = cp, .seconds = time(c, pass)});
         }
       }
     }
     out.costs.measured = true;
-    out.costs.update = fit(out.fitted, kUpdate);
-    out.costs.log_prob = fit(out.fitted, kLogProb);
+    out.costs.update = fit(out.fitted, kUpdateCost);
+    out.costs.log_prob = fit(out.fitted, kLogProbCost);
     out.costs.mini_batch = median(besides_) + optimizer_seconds();
     for (TimedMicroBatch& m : out.fitted) m.predicted = predicted(out.costs, m);
-    for (const CheckedLengths& check : checks) {
+    for (const CheckedLengths& check : options_.checks) {
       out.checks.push_back({check.file, checked(check.lengths, out.costs)});
     }
     return out;
@@ -136,7 +89,7 @@ class Calibrator {
   }
 
   double predicted(const PassCosts& costs, const TimedMicroBatch& m) const {
-    const auto terms = (m.pass == kUpdate ? costs.update : costs.log_prob).terms();
+    const auto terms = (m.pass == kUpdateCost ? costs.update : costs.log_prob).terms();
     const auto counts = schedule::cost_counts(m.lengths, tp(), m.cp);
     return std::inner_product(terms.begin(), terms.end(), counts.begin(), 0.0);
   }
@@ -148,8 +101,8 @@ class Calibrator {
     const size_t count = std::min(kCheckedAtMost, plan.micro_batches.size());
     std::vector<TimedMicroBatch> out;
     for (size_t i = 0; i < count; ++i) {
-      const Case c{plan.micro_batches[i * plan.micro_batches.size() / count], lengths};
-      for (const char* pass : {kUpdate, kLogProb}) {
+      const CalibrationCase c{plan.micro_batches[i * plan.micro_batches.size() / count], lengths};
+      for (const char* pass : {kUpdateCost, kLogProbCost}) {
         TimedMicroBatch slowest{.pass = pass, .lengths = {}, .seconds = time(c, pass)};
         for (const schedule::PlanGroup& group : c.micro_batch.groups) {
           TimedMicroBatch m = slowest;
@@ -190,7 +143,7 @@ class Calibrator {
     Experience experience;
     std::vector<int> samples;
   };
-  Work repeated(const Case& c, int64_t copies) const {
+  Work repeated(const CalibrationCase& c, int64_t copies) const {
     Work work;
     work.plan.pool = static_cast<int>(rule_.sizes.pool());
     Experience& e = work.experience;
@@ -214,20 +167,20 @@ class Calibrator {
 
   double seconds_of(const std::function<void()>& body) {
     std::vector<double> seconds;
-    for (int64_t i = 0; i < repeats_; ++i) {
+    for (int64_t i = 0; i < options_.repeats; ++i) {
       engine_.backend.synchronize();
       engine_.comm.world.barrier();
-      const double start = wall_seconds();
+      const double start = options_.clock();
       body();
       engine_.backend.synchronize();
       engine_.comm.world.barrier();
-      seconds.push_back(wall_seconds() - start);
+      seconds.push_back(options_.clock() - start);
     }
     return median(seconds);
   }
 
   void run_pass(const Work& work, const std::string& pass) {
-    if (pass == kLogProb) {
+    if (pass == kLogProbCost) {
       expects(log_prob_pass(engine_, weights_, work.experience.batch, work.plan).has_value(),
               "nobody stops the ranks of a calibration");
       return;
@@ -239,7 +192,7 @@ class Calibrator {
   }
 
   /// What a micro-batch more adds.
-  double time(const Case& c, const std::string& pass) {
+  double time(const CalibrationCase& c, const std::string& pass) {
     const Work one = repeated(c, 1), several = repeated(c, 1 + kMore);
     run_pass(one, pass);  // makes attention plans
     const double alone = seconds_of([&] { run_pass(one, pass); });
@@ -247,7 +200,7 @@ class Calibrator {
     const double each = (together - alone) / static_cast<double>(kMore);
     // Noise longer than the work: what is left is an average.
     if (each <= 0) return together / static_cast<double>(1 + kMore);
-    if (pass == kUpdate) besides_.push_back(std::max(0.0, alone - each));
+    if (pass == kUpdateCost) besides_.push_back(std::max(0.0, alone - each));
     return each;
   }
 
@@ -257,7 +210,8 @@ class Calibrator {
 
   const Engine& engine_;
   const TrainConfig& config_;
-  int64_t vocab_, repeats_;
+  int64_t vocab_;
+  const CalibrateOptions& options_;
   BatchingRule rule_;
   UpdateOptions update_;
   model::ParameterLayout layout_;
@@ -265,6 +219,16 @@ class Calibrator {
   Optimizer optimizer_;
   std::vector<double> besides_;  // seconds of an update of one micro-batch that are not its own
 };
+
+/// A file of anything else would not be read again.
+void expect_tokens_cost(const PassCosts& costs) {
+  for (const schedule::CostModel& model : {costs.update, costs.log_prob}) {
+    if (model.linear + model.quadratic > 0) continue;
+    throw ConfigError(
+        "--calibrate: the times measured do not grow with the tokens: a rank holds too few, or the "
+        "machine has other work");
+  }
+}
 
 }  // namespace
 
@@ -282,8 +246,25 @@ std::string cost_subject(const model::ModelConfig& model, const TrainConfig& con
 }
 
 void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& checks) {
-  const Planner planner = make_planner(batching_rule(config, Pass::kActorUpdate));
+  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
+  const int64_t most = std::min(rank_limit(config, rule), longest_sequence(config));
+  if (most < kShortestTimed) {
+    throw ConfigError(
+        fmt::format("--calibrate: documents of {} tokens are the shortest measured, "
+                    "but a rank holds one of at most {}; raise the token limit or "
+                    "data.max_prompt_length + data.max_response_length",
+                    kShortestTimed, most));
+  }
+  const Planner planner = make_planner(rule);
+  const int64_t longest = longest_sequence(config);
   for (const CheckedLengths& check : checks) {
+    for (size_t i = 0; i < check.lengths.size(); ++i) {
+      if (check.lengths[i] <= longest) continue;
+      throw ConfigError(
+          fmt::format("--calibrate-check {}: element {} is {}, but data."
+                      "max_prompt_length + data.max_response_length is {}",
+                      check.file, i, check.lengths[i], longest));
+    }
     try {
       planner(check.lengths);
     } catch (const DataError& e) {
@@ -294,8 +275,9 @@ void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& c
 
 Calibration calibrate(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                       const CalibrateOptions& options) {
-  Calibration out = Calibrator(engine, config, inputs, options.repeats).run(options.checks);
+  Calibration out = Calibrator(engine, config, inputs, options).run();
   out.costs.subject = cost_subject(inputs.model, config);
+  if (engine.topology.rank() == 0) expect_tokens_cost(out.costs);
   return out;
 }
 

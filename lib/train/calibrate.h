@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "train/busy_meter.h"
 #include "train/cost_file.h"
 #include "train/engine.h"
 #include "train/inputs.h"
@@ -19,22 +21,25 @@ struct CheckedLengths {
 
 struct CalibrateOptions {
   std::vector<CheckedLengths> checks;
-  int64_t repeats = 3;  // timings of each micro-batch, of which the median counts
+  int64_t repeats = 3;                           // of each timing; the median counts
+  std::function<double()> clock = wall_seconds;  // seconds, read on every rank's thread
 };
 
 /// "Qwen2ForCausalLM, 24 layers, hidden 896, ..., bfloat16, TP 1, recompute none": what a file's
 /// seconds hold for.
 std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config);
 
-/// Times micro-batches of random tokens, forward and backward and forward alone, on random weights:
-/// documents of equal lengths up to the token limit of a rank, in groups of every size that divides
-/// the pool. A micro-batch's time is what two more of it add to one. Every rank calls it; rank 0
-/// returns all of it.
-/// A document has the share of prompt that data.max_prompt_length has of the longest sequence.
+/// Times micro-batches of random tokens, forward and backward and forward alone, on the weights
+/// that a run would begin with: documents of equal lengths up to the token limit of a rank, in
+/// groups of every size that divides the pool. Of a document as large a share is prompt as
+/// data.max_prompt_length is of the longest sequence. A micro-batch's time is what two more of it
+/// add to one. Every rank calls it and fits its own times; rank 0's are those to keep. Throws
+/// ConfigError when these do not grow with the tokens.
 Calibration calibrate(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                       const CalibrateOptions& options);
 
-/// Throws ConfigError when the actor's batching rule cannot take one of the lengths.
+/// Throws ConfigError when a rank cannot hold the shortest document that is measured, or when one
+/// of the lengths is more than the run's longest sequence or than the actor's batching rule takes.
 void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& checks);
 
 }  // namespace verlcpp::train

@@ -128,7 +128,7 @@ std::vector<CompareArm> compare_arms(const config::Node& resolved_tree) {
   try {
     validate(arms.back().config, arms.back().tree);
   } catch (const ConfigError& e) {
-    throw ConfigError(std::string("--compare-dcp, arm dcp: ") + e.what());
+    throw ConfigError("--compare-dcp, arm " + arms.back().name + ": " + e.what());
   }
   return arms;
 }

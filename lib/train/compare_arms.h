@@ -29,8 +29,8 @@ struct CompareArm {
 /// "static-balanced" (static CP of context_parallel_size, Karmarkar-Karp under a budget of limit x
 /// context_parallel_size tokens), "static-in-order" (the same budget filled in sample order) and
 /// "dcp" (dynamic CP, the limit per rank, the default scheduler), in this order, and "dcp-balanced"
-/// if dynamic_cp_scheduler is balanced, from a resolved configuration that may
-/// have dynamic CP on or off. The limit is the actor's max_seqlen_per_dp_cp_rank, or its
+/// if the actor's dynamic_cp_scheduler is balanced, from a resolved configuration that may have
+/// dynamic CP on or off. The limit is the actor's max_seqlen_per_dp_cp_rank, or its
 /// ppo_max_token_len_per_gpu when that is null. Throws ConfigError when the limit is no positive
 /// integer, or when the DCP arm does not pass validate().
 std::vector<CompareArm> compare_arms(const config::Node& resolved_tree);

@@ -116,13 +116,14 @@ class Comparer {
     }
     check_same_tokens(out.arms);
     out.predicted_from = costs_.subject;
+    out.predicted = predict_steps(arms_, out.lengths, costs_);
+    out.exchanges_cost = costs_.update.exchange + costs_.update.exchanged > 0;
     for (size_t i = 0; i < arms_.size(); ++i) {
       if (costs_.measured) {
         out.arms[i].predicted_seconds = predicted_step(arms_[i], out.lengths, costs_);
       }
+      measure_balance(arms_[i], out.arms[i]);
     }
-    out.predicted = predict_steps(arms_, out.lengths, costs_);
-    for (size_t i = 0; i < arms_.size(); ++i) measure_balance(arms_[i], out.arms[i]);
     return out;
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -23,12 +24,14 @@ struct Verdict {
   bool nothing_learned = true;  // no arm had a gradient: equal losses say little
   Disagreement differing;
   CompareTolerance tolerance;
+  bool first_alone = false;  // later mini-batches are not judged
 };
 
 Verdict judge(const Comparison& comparison, const TrainConfig& config) {
   const DType dtype = run_dtype(config);
   Verdict verdict{.differing = disagreement(comparison, dtype),
-                  .tolerance = compare_tolerance(dtype)};
+                  .tolerance = compare_tolerance(dtype),
+                  .first_alone = judges_first_alone(dtype)};
   for (const ArmResult& arm : comparison.arms) {
     const ArmResult& reference = comparison.arms.front();
     if (arm.total().tokens != reference.total().tokens) verdict.equal_tokens = false;
@@ -140,6 +143,7 @@ ordered_json arm_json(const ArmResult& arm) {
 ordered_json predicted_json(const Comparison& comparison) {
   ordered_json out;
   out["measured_for"] = comparison.predicted_from;  // empty: operations of the layers alone
+  out["exchanges_cost"] = comparison.exchanges_cost;
   out["steps"] = ordered_json::array();
   for (const PredictedStep& step : comparison.predicted) {
     ordered_json& entry = out["steps"].emplace_back();
@@ -186,9 +190,9 @@ std::vector<std::string> heading(const Comparison& comparison, std::span<const C
 }
 
 /// "losses agree within 1e-09", "losses of dcp DIFFER BY MORE THAN 1e-09".
-std::string agreement_text(const std::string& what, const std::vector<std::string>& differing,
-                           double tolerance) {
-  if (differing.empty()) return fmt::format("{} agree within {:.0e}", what, tolerance);
+std::string agreement_text(const std::string& what, const std::string& judged,
+                           const std::vector<std::string>& differing, double tolerance) {
+  if (differing.empty()) return fmt::format("{}{} agree within {:.0e}", what, judged, tolerance);
   return fmt::format("{} of {} DIFFER BY MORE THAN {:.0e}", what, fmt::join(differing, ", "),
                      tolerance);
 }
@@ -197,13 +201,20 @@ std::string verdict_text(const Comparison& comparison, const TrainConfig& config
   const Verdict verdict = judge(comparison, config);
   std::string text = verdict.equal_tokens ? "equal tokens; " : "UNEQUAL TOKENS; ";
   const CompareTolerance& tolerance = verdict.tolerance;
+  const std::string judged = verdict.first_alone ? " of the first mini-batch" : "";
   if (!verdict.differing.any() && tolerance.loss == tolerance.grad_norm) {
-    text += agreement_text("losses and gradient norms", {}, tolerance.loss);
+    text += agreement_text("losses and gradient norms", judged, {}, tolerance.loss);
   } else {
-    text += agreement_text("losses", verdict.differing.losses, tolerance.loss) + ", " +
-            agreement_text("gradient norms", verdict.differing.grad_norms, tolerance.grad_norm);
+    text +=
+        agreement_text("losses", judged, verdict.differing.losses, tolerance.loss) + ", " +
+        agreement_text("gradient norms", judged, verdict.differing.grad_norms, tolerance.grad_norm);
   }
   text += " (" + config.actor_rollout_ref.actor.megatron.dtype + ")";
+  if (verdict.first_alone && comparison.arms.front().losses.size() > 1) {
+    text +=
+        "\nlater mini-batches follow an optimizer step, which makes a sign of every rounding: "
+        "their\ndifferences are reported, not judged, as long as they are finite";
+  }
   if (verdict.nothing_learned) {
     text += "\nno sample had an advantage: every gradient is zero, so equal losses say little";
   }
@@ -218,14 +229,24 @@ CompareTolerance compare_tolerance(DType dtype) {
   return {.loss = 5e-4, .grad_norm = 5e-3};
 }
 
+bool judges_first_alone(DType dtype) {
+  return dtype != DType::kFloat64 && dtype != DType::kFloat32;
+}
+
 Disagreement disagreement(const Comparison& comparison, DType dtype) {
   Disagreement found;
   const CompareTolerance tolerance = compare_tolerance(dtype);
+  const ArmResult& reference = comparison.arms.front();
   for (const ArmResult& arm : comparison.arms) {
-    const ArmDifference d = difference(arm, comparison.arms.front());
+    const ArmDifference all = difference(arm, reference);
+    const ArmDifference judged = judges_first_alone(dtype) ? difference(arm, reference, 1) : all;
     // Negated, so that what is no number differs.
-    if (!(d.loss_abs <= tolerance.loss)) found.losses.push_back(arm.name);
-    if (!(d.grad_norm_rel <= tolerance.grad_norm)) found.grad_norms.push_back(arm.name);
+    if (!(judged.loss_abs <= tolerance.loss) || !std::isfinite(all.loss_abs)) {
+      found.losses.push_back(arm.name);
+    }
+    if (!(judged.grad_norm_rel <= tolerance.grad_norm) || !std::isfinite(all.grad_norm_rel)) {
+      found.grad_norms.push_back(arm.name);
+    }
   }
   return found;
 }
@@ -284,6 +305,7 @@ std::string to_json(const Comparison& comparison, std::span<const CompareArm> ar
   out["verdict"]["loss_within_tolerance"] = verdict.differing.losses.empty();
   out["verdict"]["grad_norm_tolerance"] = verdict.tolerance.grad_norm;
   out["verdict"]["grad_norm_within_tolerance"] = verdict.differing.grad_norms.empty();
+  out["verdict"]["judged_mini_batches"] = verdict.first_alone ? "first" : "all";
   out["verdict"]["all_gradients_zero"] = verdict.nothing_learned;
   return out.dump(2);
 }

@@ -16,8 +16,12 @@ struct CompareTolerance {
 };
 CompareTolerance compare_tolerance(DType dtype);
 
-/// The arms, by name, of which some loss or gradient norm is not within the tolerance of the first
-/// arm's; one that is not a number is not.
+/// In 16-bit dtypes the first mini-batch alone is judged. Later ones follow a step of AdamW, which
+/// divides each gradient by its own size and so makes a sign of every rounding.
+bool judges_first_alone(DType dtype);
+
+/// The arms, by name, of which some judged loss or gradient norm is not within the tolerance of the
+/// first arm's, or any is not finite.
 struct Disagreement {
   std::vector<std::string> losses, grad_norms;
 

@@ -34,10 +34,11 @@ struct ArmResult {
 };
 
 struct Comparison {
-  std::vector<int64_t> lengths;  // of the samples, in order
-  std::vector<ArmResult> arms;   // the first is what others are compared with
-  std::string predicted_from;    // PassCosts::subject: empty for the model's operations alone
-  std::vector<PredictedStep> predicted;  // on other numbers of GPUs
+  std::vector<int64_t> lengths;     // of the samples, in order
+  std::vector<ArmResult> arms;      // the first is what others are compared with
+  std::string predicted_from = {};  // PassCosts::subject: empty for the model's operations alone
+  std::vector<PredictedStep> predicted = {};  // on other numbers of GPUs
+  bool exchanges_cost = false;  // by the cost model of those: not where one GPU was measured
 };
 
 /// How far an arm is from the first one; largest over the first `mini_batches`, or all of them.

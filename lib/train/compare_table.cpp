@@ -58,6 +58,10 @@ std::vector<Row> rows(const ArmResult& reference) {
        [&](const ArmResult& a) {
          return fmt::format("{:.1e}", difference(a, reference).loss_abs);
        }},
+      {"  in the first mini-batch",
+       [&](const ArmResult& a) {
+         return fmt::format("{:.1e}", difference(a, reference, 1).loss_abs);
+       }},
       {"gradient norm", [](const ArmResult& a) { return fmt::format("{:.9g}", a.grad_norm()); }},
       {"  relative difference",
        [&](const ArmResult& a) {
@@ -111,7 +115,8 @@ std::string predicted_table(const Comparison& comparison) {
   }
   return (measured ? "predicted step by times measured for " + comparison.predicted_from
                    : std::string("predicted speed by the operations of the layers alone")) +
-         ":\n" + aligned(lines);
+         (comparison.exchanges_cost ? "" : ", exchanges of K and V for nothing") + ":\n" +
+         aligned(lines);
 }
 
 }  // namespace verlcpp::train

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr const char* kPasses[] = {"update", "log_prob"};
+constexpr const char* kPasses[] = {kUpdateCost, kLogProbCost};
 
 ordered_json to_json(const schedule::CostModel& model) {
   ordered_json out;
@@ -79,8 +79,9 @@ struct CostReader {
       terms[i] = amount(json, place, schedule::CostModel::kNames[i]);
     }
     const schedule::CostModel model = schedule::CostModel::of(terms);
-    if (model.linear + model.quadratic == 0)
-      fail("by the file's " + place + " tokens cost nothing");
+    if (model.linear + model.quadratic == 0) {
+      fail("by the file's seconds." + std::string(pass) + " tokens cost nothing");
+    }
     return model;
   }
 

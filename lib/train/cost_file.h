@@ -19,9 +19,12 @@ struct PassCosts {
   std::string subject = {};
 };
 
+inline constexpr const char* kUpdateCost = "update";     // names of passes in files
+inline constexpr const char* kLogProbCost = "log_prob";  // of --calibrate
+
 /// One micro-batch that was timed, by the group that decides its time.
 struct TimedMicroBatch {
-  std::string pass;  // "update" or "log_prob"
+  std::string pass;  // kUpdateCost or kLogProbCost
   std::vector<int64_t> lengths;
   int64_t cp = 1;
   double seconds = 0;

@@ -202,11 +202,19 @@ void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs,
 /// Measured costs hold for the model, dtype and TP size that were measured.
 void warn_of_other_costs(const TrainConfig& config, const model::ModelConfig& model,
                          const config::Node& tree) {
-  const PassCosts& costs = config.actor_rollout_ref.actor.megatron.costs;
+  const MegatronConfig& actor = config.actor_rollout_ref.actor.megatron;
+  const MegatronConfig& ref = config.actor_rollout_ref.ref.megatron;
   const std::string subject = cost_subject(model, config);
-  if (!costs.measured || costs.subject == subject) return;
-  log::warning(Findings(tree).about("actor_rollout_ref.actor.megatron.dynamic_cp_cost_model") +
-               " was measured for " + costs.subject + "; this run is " + subject);
+  const auto check = [&](const MegatronConfig& megatron, const std::string& role) {
+    const PassCosts& costs = megatron.costs;
+    if (!costs.measured || costs.subject == subject) return;
+    log::warning(
+        Findings(tree).about("actor_rollout_ref." + role + ".megatron.dynamic_cp_cost_model") +
+        " was measured for " + costs.subject + "; this run is " + subject);
+  };
+  check(actor, "actor");
+  const bool own = ref.dynamic_cp_cost_model != actor.dynamic_cp_cost_model;
+  if (own && config.uses_reference()) check(ref, "ref");
 }
 
 }  // namespace

@@ -41,9 +41,10 @@ TEST_CASE("--version names the scheduler's origin") {
 TEST_CASE("--help lists every flag and the override grammar") {
   const Outcome outcome = run_binary({"--help"});
   CHECK(outcome.code == 0);
-  for (const char* flag : {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve",
-                           "--dry-run", "--plan", "--format", "--compare-dcp", "--compare-steps",
-                           "--compare-warmup", "--compare-json", "--multirun", "--version"}) {
+  for (const char* flag :
+       {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve", "--dry-run",
+        "--plan", "--format", "--compare-dcp", "--compare-steps", "--compare-warmup",
+        "--compare-json", "--calibrate", "--calibrate-check", "--multirun", "--version"}) {
     CHECK_THAT(outcome.out, ContainsSubstring(flag));
   }
   CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
@@ -62,6 +63,22 @@ TEST_CASE("unknown and misused flags") {
     arguments.insert(arguments.end(), other.begin(), other.end());
     check_refused(arguments, "--compare-dcp");
   }
+  for (const auto& other : std::vector<std::vector<std::string>>{{"--plan", "a.json"},
+                                                                 {"--dry-run"},
+                                                                 {"--cfg", "job"},
+                                                                 {"--multirun"},
+                                                                 {"--compare-dcp"},
+                                                                 {"--selftest-layout"}}) {
+    std::vector<std::string> arguments{"--calibrate", "cost.json"};
+    arguments.insert(arguments.end(), other.begin(), other.end());
+    check_refused(arguments, "--calibrate");
+  }
+  check_refused({"--calibrate-check", "a.json"}, "--calibrate");
+  check_refused({"--calibrate"}, "--calibrate");
+  for (const std::string flag : {"--calibrate", "--plan"}) {
+    check_refused({flag, ""}, flag + " takes the name of a file");
+  }
+  check_refused({"--calibrate", "cost.json", "--format", "json"}, "--plan");
   check_refused({"--compare-steps", "3"}, "--compare-dcp");
   check_refused({"--compare-dcp", "--compare-steps", "0"}, "--compare-steps");
   check_refused({"--compare-json", "x.json"}, "--compare-dcp");

@@ -63,6 +63,33 @@ TEST_CASE("min_dynamic_context_parallel_size") {
   check_refused(plan("[7]", dynamic({key + "8"})), "of at most the DPxCP world size 4");
 }
 
+TEST_CASE("a plan balanced by a cost model, by hand") {
+  // A document costs one, its tokens next to nothing, and a group of two one more, so counts are
+  // balanced: 900 and one of 100 fill a rank of 1000, and the other takes what is left. By default
+  // the rank of 900 takes no more.
+  const TemporaryFolder folder;
+  const std::string terms = R"({"micro_batch": 0, "document": 1, "linear": 1e-9, "quadratic": 0,)"
+                            R"( "exchange": 1, "exchanged": 0})";
+  const std::string file =
+      folder.write("cost.json", R"({"version": 1, "subject": "a model", "seconds": {"update": )" +
+                                    terms + R"(, "log_prob": )" + terms + R"(, "mini_batch": 0}})");
+  const std::vector<std::string> layout = {
+      "--format=json", "trainer.n_gpus_per_node=2", kMegatron + "dynamic_context_parallel=True",
+      kMegatron + "max_seqlen_per_dp_cp_rank=1000", kMegatron + "dynamic_cp_cost_model=" + file};
+  const auto ranks = [&](const std::string& scheduler) {
+    std::vector<std::string> arguments = layout;
+    arguments.push_back(kMegatron + "dynamic_cp_scheduler=" + scheduler);
+    const Outcome outcome = plan("[900, 500, 100, 100, 100, 100]", arguments);
+    INFO(outcome.err);
+    REQUIRE(outcome.code == 0);
+    return outcome.out;
+  };
+  CHECK_THAT(ranks("default"), ContainsSubstring("\"tokens\":[900,900]"));
+  CHECK_THAT(ranks("balanced"), ContainsSubstring("\"tokens\":[1000,800]"));
+  check_refused(plan("[7]", dynamic({kMegatron + "dynamic_cp_scheduler=best"})),
+                kMegatron + "dynamic_cp_scheduler = 'best' (override 5): must be default");
+}
+
 TEST_CASE("static plans: fixed micro-batches and token budgets") {
   const std::vector<std::string> layout = {"--format=json", "trainer.n_gpus_per_node=4",
                                            kMegatron + "context_parallel_size=2"};

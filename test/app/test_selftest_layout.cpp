@@ -55,6 +55,16 @@ TEST_CASE("the user's configuration agrees under every layout; nothing is writte
   }
 }
 
+TEST_CASE("a self-test of the balanced scheduler") {
+  const TemporaryFolder folder;
+  auto more = dtype("float64");
+  more.push_back(kMegatron + "dynamic_cp_scheduler=balanced");
+  const Outcome outcome = selftest(folder.path(), more);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(last_line(outcome.out), ContainsSubstring(" layouts agree, largest difference "));
+}
+
 TEST_CASE("a self-test of recorded samples with a reference, two epochs and TP of one's own") {
   const TemporaryFolder folder;
   std::string rows;

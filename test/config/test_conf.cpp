@@ -36,6 +36,10 @@ const std::set<std::string> kOurKeys = {
     "data.max_token_len_per_gpu",
     "trainer.ranks_per_gpu",
     "actor_rollout_ref.model.random_init",
+    "actor_rollout_ref.actor.megatron.dynamic_cp_scheduler",
+    "actor_rollout_ref.actor.megatron.dynamic_cp_cost_model",
+    "actor_rollout_ref.ref.megatron.dynamic_cp_scheduler",
+    "actor_rollout_ref.ref.megatron.dynamic_cp_cost_model",
     "actor_rollout_ref.rollout.record_path",
     "actor_rollout_ref.rollout.replay_path",
 };
@@ -99,7 +103,9 @@ TEST_CASE("conf: the reference and the rollout follow the actor and the data") {
           {{embedded()},
            "ppo_trainer",
            {a + "megatron.context_parallel_size=4", a + "megatron.dynamic_context_parallel=True",
-            a + "megatron.max_seqlen_per_dp_cp_rank=4096", a + "use_dynamic_bsz=True",
+            a + "megatron.max_seqlen_per_dp_cp_rank=4096",
+            a + "megatron.dynamic_cp_scheduler=balanced",
+            a + "megatron.dynamic_cp_cost_model=cost.json", a + "use_dynamic_bsz=True",
             a + "ppo_max_token_len_per_gpu=4096", "data.max_response_length=2048",
             "actor_rollout_ref.rollout.n=5", "trainer.experiment_name=e",
             "+" + a + "megatron.override_transformer_config.min_dynamic_context_parallel_size=2"}})
@@ -108,6 +114,8 @@ TEST_CASE("conf: the reference and the rollout follow the actor and the data") {
   CHECK(shown(r + "megatron.context_parallel_size") == "4");
   CHECK(shown(r + "megatron.dynamic_context_parallel") == "True");
   CHECK(shown(r + "megatron.max_seqlen_per_dp_cp_rank") == "4096");
+  CHECK(shown(r + "megatron.dynamic_cp_scheduler") == "'balanced'");
+  CHECK(shown(r + "megatron.dynamic_cp_cost_model") == "'cost.json'");
   CHECK(shown(r + "megatron.override_transformer_config.min_dynamic_context_parallel_size") == "2");
   CHECK(shown(r + "megatron.forward_only") == "True");
   CHECK(shown(r + "log_prob_use_dynamic_bsz") == "True");

@@ -171,6 +171,12 @@ Layout with_all_gather(Layout layout) {
   return layout;
 }
 
+Layout with_balanced(Layout layout) {
+  layout.name += ", balanced";
+  layout.overrides.push_back(megatron("dynamic_cp_scheduler=balanced"));
+  return layout;
+}
+
 std::vector<std::string> micro_batches_of(int size) {
   const std::string n = std::to_string(size);
   return {actor("use_dynamic_bsz=False"), actor("ppo_micro_batch_size_per_gpu=" + n),
@@ -210,6 +216,8 @@ std::vector<Layout> all_layouts() {
   all.push_back(with_fused_head(static_cp(1, 1, {})));
   all.push_back(with_fused_head(with_tp(static_cp(2, 2, micro_batches_of(2)), 4, false)));
   all.push_back(with_fused_head(with_tp(dynamic_cp(4, 2, kLongest / 4), 2, true)));
+  all.push_back(with_balanced(dynamic_cp(4, 2, kLongest / 4)));
+  all.push_back(with_balanced(with_tp(dynamic_cp(6, 3, 16), 2, true)));
   all.push_back(with_all_gather(static_cp(3, 3, {})));
   all.push_back(with_all_gather(static_cp(4, 2, micro_batches_of(1))));
   all.push_back(with_all_gather(dynamic_cp(6, 3, kLongest / 6)));

@@ -56,6 +56,8 @@ Layout without_zero1(Layout layout);
 Layout with_fused_head(Layout layout);
 /// The same numbers with Megatron's cp_comm_type all_gather.
 Layout with_all_gather(Layout layout);
+/// The groups of a dynamic layout balanced by the cost model.
+Layout with_balanced(Layout layout);
 /// Static micro-batches of so many samples, in every pass.
 std::vector<std::string> micro_batches_of(int size);
 /// Every kind of layout there is; each must give the numbers of one rank with one micro-batch.

@@ -54,6 +54,10 @@ TEST_CASE("the banner states the dynamic CP limit") {
   CHECK_THAT(text, ContainsSubstring("longest sequence 128 x 8 = 1024 tokens"));
   CHECK_THAT(text, ContainsSubstring("prompt + response can reach 256"));
   CHECK_THAT(text, !ContainsSubstring("token budget"));
+  CHECK_THAT(
+      banner_text(
+          configured(valid_dynamic_run(), {kActor + "megatron.dynamic_cp_scheduler=balanced"})),
+      ContainsSubstring("dynamic CP balanced by verl's workload, limit 128 tokens per rank"));
 }
 
 TEST_CASE("warnings about the limit against the per-GPU budget") {

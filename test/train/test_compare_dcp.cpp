@@ -3,23 +3,26 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
 
 #include "base/error.h"
+#include "compare_case.h"
 #include "cpu/cpu_backend.h"
 #include "parallel/thread_ranks.h"
 #include "setup.h"
 #include "support/catch.h"
 #include "support/temporary_folder.h"
 #include "train/compare_report.h"
-#include "train/recompute.h"
 
 using namespace verlcpp;
 using namespace verlcpp::train;
 using Catch::Matchers::ContainsSubstring;
+using test::compare_overrides;
+using test::compare_result;
+using test::even_model;
+using test::run_compare;
 using test::TemporaryFolder;
 
 namespace {
@@ -27,96 +30,18 @@ namespace {
 const std::string kA = "actor_rollout_ref.";
 const std::string kMegatron = kA + "actor.megatron.";
 
-/// Three groups of four of very uneven length: up to `longest` tokens.
-std::string recorded(int longest) {
-  const std::pair<int, int> lengths[] = {
-      {20, longest - 20}, {3, 4}, {1, 1},  {8, 30}, {2, 9},  {5, 2},
-      {24, 21},           {7, 7}, {1, 40}, {4, 3},  {6, 11}, {12, 1}};
-  std::string rows;
-  for (int s = 0; s < 12; ++s) {
-    nlohmann::json row;
-    row["uid"] = "group" + std::to_string(s / 4);
-    for (int i = 0; i < lengths[s].first; ++i) row["prompt_ids"].push_back((3 * s + i) % 29);
-    for (int i = 0; i < lengths[s].second; ++i) row["response_ids"].push_back((5 * s + 2 * i) % 29);
-    row["reward"] = 0.1 * ((7 * s) % 12);
-    rows += row.dump() + "\n";
-  }
-  return rows;
-}
-
-/// Four ranks, DP 2 x CP 2, two epochs of three mini-batches, KL against the reference.
-std::vector<std::string> overrides(const TemporaryFolder& folder, int longest = 72) {
-  std::vector<std::string> all = test::valid_run();
-  for (const std::string& more :
-       {std::string("trainer.n_gpus_per_node=4"), kMegatron + "context_parallel_size=2",
-        kMegatron + "dtype=float64", kA + "ref.megatron.dtype=float64",
-        kMegatron + "max_seqlen_per_dp_cp_rank=40", std::string("data.train_batch_size=3"),
-        kA + "actor.ppo_mini_batch_size=1", kA + "actor.ppo_epochs=2", kA + "actor.shuffle=True",
-        kA + "actor.use_kl_loss=True", kA + "actor.entropy_coeff=0.01", kA + "actor.optim.lr=1e-3",
-        std::string("data.max_prompt_length=24"), std::string("data.max_response_length=100"),
-        std::string("trainer.total_training_steps=1"), kA + "rollout.name=replay",
-        kA + "rollout.replay_path='" + folder.write("rows.jsonl", recorded(longest)) + "'"}) {
-    all.push_back(more);
-  }
-  return all;
-}
-
-/// The reference model with sizes that two TP ranks can share, without weights.
-std::string even_model(const TemporaryFolder& folder) {
-  std::ifstream in(VERLCPP_TEST_DATA "/qwen3/config.json");
-  nlohmann::json config = nlohmann::json::parse(in);
-  config["intermediate_size"] = 28;
-  folder.write("model/config.json", config.dump());
-  return folder.path() + "/model";
-}
-
 std::string origin(const CompareArm& arm, const std::string& key) {
   const config::Node* node = arm.tree.find(key);
   REQUIRE(node != nullptr);
   return node->origin().text;
 }
 
-Comparison run(const std::vector<CompareArm>& arms, const CompareOptions& options) {
-  const TrainConfig& config = arms.front().config;
-  const Inputs inputs = load_inputs(config, arms.front().tree, {}, 1);
-  const MegatronConfig& megatron = config.actor_rollout_ref.actor.megatron;
-  Comparison out;
-  parallel::run_thread_ranks(
-      batching_rule(config, Pass::kActorUpdate).sizes,
-      [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        cpu::CpuBackend backend;
-        BusyMeter meter(backend, comm, thread_cpu_seconds);
-        const parallel::RankCommunicators metered = meter.communicators();
-        const model::Transformer transformer =
-            make_transformer(backend, inputs.model, dtype_named(megatron.dtype).value(),
-                             config.actor_rollout_ref, metered);
-        const Engine engine{backend, transformer, topology, metered,
-                            recompute_policy(megatron, inputs.model.layers)};
-        Comparison mine = compare_dcp(engine, meter, arms, inputs, options);
-        if (topology.rank() == 0) out = std::move(mine);
-      });
-  return out;
-}
-
-/// A result with numbers to be found again.
-ArmResult result(const std::string& name, std::vector<double> seconds, double loss) {
-  ArmResult arm;
-  arm.name = name;
-  arm.step_seconds = std::move(seconds);
-  arm.losses = {loss};
-  arm.grad_norms = {2.0};
-  arm.passes["old_log_prob"] = {
-      .groups_by_cp = {0, 3, 2}, .tokens = 100, .padded_tokens = 110, .micro_batches = 2};
-  arm.passes["update_actor"] = {
-      .groups_by_cp = {0, 1, 0, 4}, .tokens = 100, .padded_tokens = 130, .micro_batches = 3};
-  return arm;
-}
-
 }  // namespace
 
 TEST_CASE("the arms differ in scheduling alone, and say so in their origins") {
   const TemporaryFolder folder;
-  const auto base = test::configured(overrides(folder), {"data.max_token_len_per_gpu=4096"});
+  const auto base =
+      test::configured(compare_overrides(folder), {"data.max_token_len_per_gpu=4096"});
   const std::vector<CompareArm> arms = compare_arms(base.tree);
   REQUIRE(arms.size() == 3);
   CHECK(arms[0].name == "static-balanced");
@@ -144,10 +69,10 @@ TEST_CASE("the arms differ in scheduling alone, and say so in their origins") {
 TEST_CASE("without a limit the per-GPU budget is it, from either kind of configuration") {
   const TemporaryFolder folder;
   for (const char* dynamic : {"False", "True"}) {
-    const auto base =
-        test::configured(overrides(folder), {kMegatron + "dynamic_context_parallel=" + dynamic,
-                                             kMegatron + "max_seqlen_per_dp_cp_rank=null",
-                                             "data.max_token_len_per_gpu=48"});
+    const auto base = test::configured(
+        compare_overrides(folder),
+        {kMegatron + "dynamic_context_parallel=" + dynamic,
+         kMegatron + "max_seqlen_per_dp_cp_rank=null", "data.max_token_len_per_gpu=48"});
     const std::vector<CompareArm> arms = compare_arms(base.tree);
     CHECK(compare_limit(arms[0]) == 48);
     CHECK(batching_rule(arms[2].config, Pass::kActorUpdate).dcp->max_seqlen_per_rank == 48);
@@ -158,19 +83,20 @@ TEST_CASE("without a limit the per-GPU budget is it, from either kind of configu
 TEST_CASE("a comparison refuses a limit that is none, and what DCP refuses") {
   const TemporaryFolder folder;
   const auto limit =
-      test::configured(overrides(folder), {kMegatron + "max_seqlen_per_dp_cp_rank=40.5"});
+      test::configured(compare_overrides(folder), {kMegatron + "max_seqlen_per_dp_cp_rank=40.5"});
   CHECK_THROWS_WITH(compare_arms(limit.tree),
                     ContainsSubstring(kMegatron + "max_seqlen_per_dp_cp_rank = 40.5") &&
                         ContainsSubstring("must be a positive integer"));
-  const auto odd = test::configured(
-      overrides(folder), {"trainer.n_gpus_per_node=3", kMegatron + "context_parallel_size=1"});
+  const auto odd =
+      test::configured(compare_overrides(folder),
+                       {"trainer.n_gpus_per_node=3", kMegatron + "context_parallel_size=1"});
   CHECK_THROWS_WITH(compare_arms(odd.tree),
                     ContainsSubstring("--compare-dcp, arm dcp: ") && ContainsSubstring("DPxCP=3"));
 }
 
 TEST_CASE("in order means in order") {
   const TemporaryFolder folder;
-  const auto arms = compare_arms(test::configured(overrides(folder)).tree);
+  const auto arms = compare_arms(test::configured(compare_overrides(folder)).tree);
   const std::vector<int64_t> lengths = {30, 60, 10, 50};
   const schedule::Plan plan = arm_planner(arms[1], Pass::kActorUpdate)(lengths);
   REQUIRE(plan.micro_batches.size() == 2);
@@ -190,9 +116,9 @@ TEST_CASE("equal tokens, and equal losses in float64") {
     more.push_back(kA + "model.path='" + even_model(folder) + "'");
     more.push_back(kA + "model.random_init=True");
   }
-  const auto arms = compare_arms(test::configured(overrides(folder), more).tree);
+  const auto arms = compare_arms(test::configured(compare_overrides(folder), more).tree);
   const CompareOptions options{.steps = 2, .warmup = 1};
-  const Comparison comparison = run(arms, options);
+  const Comparison comparison = run_compare(arms, options);
   REQUIRE(comparison.arms.size() == 3);
   const ArmResult& reference = comparison.arms.front();
   const int64_t tokens =
@@ -233,10 +159,11 @@ TEST_CASE("equal tokens, and equal losses in float64") {
 
 TEST_CASE("arms that differ in more than scheduling are a bug of ours, and the setting is named") {
   const TemporaryFolder folder;
-  auto arms = compare_arms(test::configured(overrides(folder)).tree);
-  auto more = compare_arms(test::configured(overrides(folder), {kA + "actor.ppo_epochs=3"}).tree);
+  auto arms = compare_arms(test::configured(compare_overrides(folder)).tree);
+  auto more =
+      compare_arms(test::configured(compare_overrides(folder), {kA + "actor.ppo_epochs=3"}).tree);
   arms[2] = std::move(more[2]);
-  CHECK_THROWS_WITH(run(arms, {.steps = 1, .warmup = 0}),
+  CHECK_THROWS_WITH(run_compare(arms, {.steps = 1, .warmup = 0}),
                     ContainsSubstring("the arms of a comparison differ in more than scheduling: "
                                       "actor_rollout_ref.actor.ppo_epochs = 3 (override ") &&
                         ContainsSubstring(") in dcp, 2 (override ") &&
@@ -244,7 +171,8 @@ TEST_CASE("arms that differ in more than scheduling are a bug of ours, and the s
 }
 
 TEST_CASE("arms that processed other tokens are a bug of ours, and the passes are named") {
-  std::vector<ArmResult> results{result("a", {1}, 0), result("b", {1}, 0), result("c", {1}, 0)};
+  std::vector<ArmResult> results{compare_result("a", {1}, 0), compare_result("b", {1}, 0),
+                                 compare_result("c", {1}, 0)};
   check_same_tokens(results);
   results[1].passes["update_actor"].tokens = 99;
   results[2].passes["ref"].tokens = 7;
@@ -255,11 +183,11 @@ TEST_CASE("arms that processed other tokens are a bug of ours, and the passes ar
 
 TEST_CASE("a sample that only DCP can take ends the comparison with the limits") {
   const TemporaryFolder folder;
-  const auto all = overrides(folder, 90);
+  const auto all = compare_overrides(folder, 90);
   const auto arms = compare_arms(test::configured(all).tree);
   std::string message;
   try {
-    run(arms, {.steps = 1, .warmup = 0});
+    run_compare(arms, {.steps = 1, .warmup = 0});
   } catch (const ConfigError& e) {
     message = e.what();
   }
@@ -274,12 +202,12 @@ TEST_CASE("a sample that only DCP can take ends the comparison with the limits")
 
 TEST_CASE("the report: sums of passes, medians, differences") {
   const TemporaryFolder folder;
-  const auto arms = compare_arms(test::configured(overrides(folder)).tree);
+  const auto arms = compare_arms(test::configured(compare_overrides(folder)).tree);
   Comparison comparison;
   comparison.lengths = {60, 40};
-  comparison.arms = {result("static-balanced", {4, 1, 3, 2}, 0.5),
-                     result("static-in-order", {5, 4, 6}, 0.5),
-                     result("dcp", {1, 2, 1}, 0.5 + 1e-8)};
+  comparison.arms = {compare_result("static-balanced", {4, 1, 3, 2}, 0.5),
+                     compare_result("static-in-order", {5, 4, 6}, 0.5),
+                     compare_result("dcp", {1, 2, 1}, 0.5 + 1e-8)};
   const auto json = nlohmann::ordered_json::parse(to_json(comparison, arms, {.steps = 4}));
   CHECK(json["version"] == 1);
   CHECK(json["settings"]["limit_tokens_per_rank"] == 40);
@@ -299,12 +227,26 @@ TEST_CASE("the report: sums of passes, medians, differences") {
   CHECK(json["verdict"]["loss_within_tolerance"] == false);
   std::vector<std::string> keys;
   for (const auto& [key, value] : json["arms"][1].items()) keys.push_back(key);
-  CHECK(keys == std::vector<std::string>{"name", "step_seconds", "median_seconds", "min_seconds",
-                                         "max_seconds", "real_tokens", "padded_tokens",
-                                         "micro_batches", "groups_by_cp", "tokens_per_second",
-                                         "passes", "loss", "grad_norm", "mini_batch_losses",
-                                         "mini_batch_grad_norms", "loss_drift", "predicted_balance",
-                                         "measured_balance", "peak_bytes"});
+  CHECK(keys == std::vector<std::string>{"name",
+                                         "step_seconds",
+                                         "median_seconds",
+                                         "min_seconds",
+                                         "max_seconds",
+                                         "real_tokens",
+                                         "padded_tokens",
+                                         "micro_batches",
+                                         "groups_by_cp",
+                                         "tokens_per_second",
+                                         "passes",
+                                         "loss",
+                                         "grad_norm",
+                                         "mini_batch_losses",
+                                         "mini_batch_grad_norms",
+                                         "loss_drift",
+                                         "predicted_seconds",
+                                         "predicted_balance",
+                                         "measured_balance",
+                                         "peak_bytes"});
 
   const std::string text = to_text(comparison, arms, {.steps = 4});
   CHECK_THAT(text, ContainsSubstring("static pack holds 40 x CP 2 = 80") &&
@@ -315,10 +257,10 @@ TEST_CASE("the report: sums of passes, medians, differences") {
 
 TEST_CASE("a loss that is no number is not within any tolerance, and no gradient says little") {
   const TemporaryFolder folder;
-  const auto arms = compare_arms(test::configured(overrides(folder)).tree);
+  const auto arms = compare_arms(test::configured(compare_overrides(folder)).tree);
   Comparison comparison;
   comparison.lengths = {1};
-  comparison.arms = {result("a", {1}, 0.5), result("b", {1}, std::nan(""))};
+  comparison.arms = {compare_result("a", {1}, 0.5), compare_result("b", {1}, std::nan(""))};
   using Names = std::vector<std::string>;
   CHECK(disagreement(comparison, DType::kFloat64).losses == Names{"b"});
   CHECK(disagreement({.lengths = {1}, .arms = {comparison.arms[1]}}, DType::kFloat64).losses ==
@@ -333,10 +275,11 @@ TEST_CASE("a loss that is no number is not within any tolerance, and no gradient
 
 TEST_CASE("gradient norms are judged relative to the first arm's, by dtype") {
   const TemporaryFolder folder;
-  const auto arms = compare_arms(test::configured(overrides(folder)).tree);
+  const auto arms = compare_arms(test::configured(compare_overrides(folder)).tree);
   Comparison comparison;
   comparison.lengths = {1};
-  comparison.arms = {result("a", {1}, 0.5), result("b", {1}, 0.5), result("c", {1}, 0.5)};
+  comparison.arms = {compare_result("a", {1}, 0.5), compare_result("b", {1}, 0.5),
+                     compare_result("c", {1}, 0.5)};
   CHECK(what_differs(disagreement(comparison, DType::kFloat64)).empty());
   CHECK_THAT(
       to_text(comparison, arms, {}),
@@ -361,25 +304,46 @@ TEST_CASE("gradient norms are judged relative to the first arm's, by dtype") {
   CHECK(what_differs(disagreement(comparison, DType::kBFloat16)) == "losses and gradient norms");
 }
 
-TEST_CASE("every mini-batch is judged; the first one's difference is shown beside the largest") {
+TEST_CASE("every mini-batch is judged, in 16-bit dtypes the first alone; both are shown") {
   const TemporaryFolder folder;
-  const auto arms = compare_arms(test::configured(overrides(folder)).tree);
+  auto arms = compare_arms(test::configured(compare_overrides(folder)).tree);
   Comparison comparison;
   comparison.lengths = {1};
-  comparison.arms = {result("a", {1}, 0.5), result("b", {1}, 0.5)};
+  comparison.arms = {compare_result("a", {1}, 0.5), compare_result("b", {1}, 0.5)};
   for (ArmResult& arm : comparison.arms) {
     arm.losses = {0.5, 0.25};
     arm.grad_norms = {2, 3};
   }
+  comparison.arms[1].losses = {0.5, 0.26};
   comparison.arms[1].grad_norms = {2.001, 3.3};
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    CHECK(disagreement(comparison, dtype).grad_norms == std::vector<std::string>{"b"});
-  }
+  const std::vector<std::string> b{"b"};
+  CHECK(disagreement(comparison, DType::kFloat64).losses == b);
+  CHECK(disagreement(comparison, DType::kFloat32).grad_norms == b);
+  CHECK_FALSE(disagreement(comparison, DType::kBFloat16).any());
+  CHECK_FALSE(disagreement(comparison, DType::kFloat16).any());
   const auto shown = nlohmann::json::parse(to_json(comparison, arms, {}));
+  CHECK(shown["verdict"]["judged_mini_batches"] == "all");
   CHECK(shown["differences"][1]["grad_norm_rel"].get<double>() == Approx(0.1));
   CHECK(shown["differences"][1]["first_mini_batch"]["grad_norm_rel"].get<double>() == Approx(5e-4));
-  CHECK_THAT(to_text(comparison, arms, {}), ContainsSubstring("  in the first mini-batch"));
+  CHECK_THAT(to_text(comparison, arms, {}), ContainsSubstring("  in the first mini-batch") &&
+                                                !ContainsSubstring("reported, not judged"));
 
+  arms.front().config.actor_rollout_ref.actor.megatron.dtype = "bfloat16";
+  CHECK_THAT(to_text(comparison, arms, {}),
+             ContainsSubstring("equal tokens; losses of the first mini-batch agree within 5e-04, "
+                               "gradient norms of the first mini-batch agree within 5e-03 "
+                               "(bfloat16)\nlater mini-batches follow an optimizer step, which "
+                               "makes a sign of every rounding: their\ndifferences are reported, "
+                               "not judged, as long as they are finite\n"));
+  const auto half = nlohmann::json::parse(to_json(comparison, arms, {}));
+  CHECK(half["verdict"]["judged_mini_batches"] == "first");
+  CHECK(half["verdict"]["loss_within_tolerance"] == true);
+
+  comparison.arms[1].grad_norms = {2.02, 3};
+  CHECK(what_differs(disagreement(comparison, DType::kBFloat16)) == "gradient norms");
+  CHECK_THAT(to_text(comparison, arms, {}),
+             ContainsSubstring("losses of the first mini-batch agree within 5e-04, gradient norms "
+                               "of b DIFFER BY MORE THAN 5e-03 (bfloat16)"));
   comparison.arms[1].grad_norms = {2, HUGE_VAL};
   comparison.arms[1].losses[1] = std::nan("");
   CHECK(what_differs(disagreement(comparison, DType::kBFloat16)) == "losses and gradient norms");

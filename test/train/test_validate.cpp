@@ -165,6 +165,12 @@ TEST_CASE("dynamic CP preconditions, one message each") {
                {{overrides + "min_dynamic_context_parallel_size=0"},
                 "min_dynamic_context_parallel_size = 0",
                 "must be a positive integer"},
+               {{kMegatron + "dynamic_cp_scheduler=optimal"},
+                kMegatron + "dynamic_cp_scheduler = 'optimal'",
+                "must be default (Megatron-Core's) or balanced (by the cost model)"},
+               {{kA + "actor.use_kl_loss=True", kA + "ref.megatron.dynamic_cp_scheduler=Default"},
+                kA + "ref.megatron.dynamic_cp_scheduler = 'Default'",
+                "must be default (Megatron-Core's) or balanced (by the cost model)"},
                {{kA + "actor.use_kl_loss=True", kA + "ref.megatron.dynamic_context_parallel=False"},
                 kA + "ref.megatron.dynamic_context_parallel",
                 "consistently on every colocated engine"}});
