@@ -180,6 +180,12 @@ class Moves {
   int64_t looks_ = 0;
 };
 
+/// A plan takes about as long as the square of its samples: of large batches a few are tried.
+int64_t plans_to_try(int64_t samples) {
+  constexpr int64_t kEnough = 40, kSamples = 2048;
+  return std::max<int64_t>(3, kEnough * kSamples * kSamples / (samples * samples));
+}
+
 }  // namespace
 
 Plan schedule_balanced_dynamic_cp(std::span<const int64_t> lengths, const DynamicCpOptions& options,
@@ -190,10 +196,13 @@ Plan schedule_balanced_dynamic_cp(std::span<const int64_t> lengths, const Dynami
   const int64_t sum = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const int64_t limit = std::min(options.max_seqlen_per_rank, sum);
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  for (int64_t min_cp = options.min_cp; min_cp <= options.pool; min_cp *= 2) {
-    for (const int64_t eighths : kEighths) {
-      const int64_t tried = limit / 8 * eighths + limit % 8 * eighths / 8;
-      if (tried < 1 || tried * options.pool < longest) continue;
+  int64_t left = plans_to_try(static_cast<int64_t>(lengths.size()));
+  for (const int64_t eighths : kEighths) {
+    const int64_t tried = limit / 8 * eighths + limit % 8 * eighths / 8;
+    if (tried < 1 || tried * options.pool < longest) continue;
+    for (int64_t min_cp = options.min_cp; min_cp <= options.pool && left > 0; min_cp *= 2) {
+      if (eighths == 8 && min_cp == options.min_cp) continue;  // the first of all
+      --left;
       const Plan plan = schedule_default_dynamic_cp(
           lengths, {.pool = options.pool, .max_seqlen_per_rank = tried, .min_cp = min_cp});
       const double end = makespan(model, plan, lengths, tp);

@@ -12,7 +12,7 @@ namespace verlcpp::schedule {
 /// smallest groups are tried, then single samples of the plan that ends first move or change places
 /// as long as it ends sooner. Never ends later, under `model`, than schedule_default_dynamic_cp()
 /// of the same options; keeps the same guarantees and throws the same errors. Deterministic. Takes
-/// some twenty times as long: 0.05 s for 1024 samples.
+/// some twenty times as long, 0.05 s for 1024 samples; of more than 2048 fewer plans are tried.
 Plan schedule_balanced_dynamic_cp(std::span<const int64_t> lengths, const DynamicCpOptions& options,
                                   const CostModel& model, int64_t tp);
 
