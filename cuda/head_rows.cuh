@@ -14,27 +14,24 @@ constexpr int kColumns = static_cast<int>(kKeptGroup);
 static_assert(kColumns == ProductTile::kColumns);
 constexpr float kFarBelow = -1e30f;  // stands in for logits beyond the vocabulary
 
-/// What a cluster works on: a pair of row blocks, and the tiles of a part of the vocabulary. Items
-/// under way at a time share rows that the second-level cache holds.
+/// What a cluster works on: a pair of row blocks, and the tiles of a part of the vocabulary.
 struct HeadItem {
   int pair, part, first_tile, end_tile;
 };
 
 struct HeadWork {
   int64_t rows, vocab, first;
-  int depth_steps, pairs, parts, tiles, pairs_at_a_time;
+  TileOrder order;  // columns: parts of the vocabulary
+  int depth_steps, tiles;
   double* stats;  // [parts][rows][4]
   float* shift;   // [rows][tiles], or null where no logits are kept
   const int32_t* labels;
   const float* temperature;
 
-  __device__ int items() const { return pairs * parts; }
   __device__ HeadItem item(int number) const {
-    const int group = number / (pairs_at_a_time * parts), first = group * pairs_at_a_time;
-    const int size = min(pairs_at_a_time, pairs - first), of_group = number - first * parts;
-    const int part = of_group / size;
-    return {first + of_group % size, part, static_cast<int>(int64_t{tiles} * part / parts),
-            static_cast<int>(int64_t{tiles} * (part + 1) / parts)};
+    const auto [pair, part] = order.item(number);
+    return {pair, part, static_cast<int>(int64_t{tiles} * part / order.columns),
+            static_cast<int>(int64_t{tiles} * (part + 1) / order.columns)};
   }
 };
 
@@ -107,11 +104,6 @@ __device__ void take_label(const float (&sums)[128], const TileRow& row, int col
   }
 }
 
-__device__ inline uint32_t half_pair(float a, float b) {
-  const __half2 pair = __floats2half2_rn(a, b);
-  return *reinterpret_cast<const uint32_t*>(&pair);
-}
-
 /// What reduce_row has left of both rows; `row`: the first of the group's 64.
 __device__ inline void keep_tile(const float (&sums)[128], BoxWriter& writer,
                                  const CUtensorMap& kept, int column, int row) {
@@ -121,8 +113,8 @@ __device__ inline void keep_tile(const float (&sums)[128], BoxWriter& writer,
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float* z = sums + 4 * (first + j);
-      upper[j] = half_pair(z[0], z[1]);
-      lower[j] = half_pair(z[2], z[3]);
+      upper[j] = word_of(__floats2half2_rn(z[0], z[1]));
+      lower[j] = word_of(__floats2half2_rn(z[2], z[3]));
     }
     writer.write(kept, column + 8 * first, row, upper, lower);
   }

@@ -8,31 +8,31 @@
 namespace verlcpp::cuda {
 namespace {
 
-__device__ void copy_tiles(ProductStages& stages, const HeadWork& work, const CUtensorMap& x,
-                           const CUtensorMap& w, int cluster, int clusters, int rank) {
+__device__ void copy_tiles(ProductStages& stages, const ClusterPlace& me, const HeadWork& work,
+                           const CUtensorMap& x, const CUtensorMap& w) {
   Turn turn;
-  for (int number = cluster; number < work.items(); number += clusters) {
+  for (int number = me.cluster; number < work.order.items(); number += me.clusters) {
     const HeadItem item = work.item(number);
-    const int row = item.pair * ProductTile::kRowsOfCluster + rank * ProductTile::kRows;
+    const int row = item.pair * ProductTile::kRowsOfCluster + me.rank * ProductTile::kRows;
     for (int tile = item.first_tile; tile < item.end_tile; ++tile) {
-      copy_tile(stages, turn, x, w, row, tile * kColumns + rank * (kColumns / 2), work.depth_steps,
-                rank);
+      const int column = tile * kColumns + me.rank * (kColumns / 2);
+      copy_tile(stages, turn, x, w, row, column, work.depth_steps);
     }
   }
 }
 
-__device__ void multiply_and_reduce(ProductStages& stages, const HeadWork& work,
-                                    const CUtensorMap& kept, int cluster, int clusters, int rank) {
+__device__ void multiply_and_reduce(ProductStages& stages, const ClusterPlace& me,
+                                    const HeadWork& work, const CUtensorMap& kept) {
   const int group = static_cast<int>(threadIdx.x) / ProductTile::kGroup - 1;
   const int row_of_group = static_cast<int>(threadIdx.x) % ProductTile::kGroup / 32 * 16 +
                            static_cast<int>(threadIdx.x) % 32 / 4;
   BoxWriter writer(stages, group);
   Turn turn;
   float sums[128];
-  for (int number = cluster; number < work.items(); number += clusters) {
+  for (int number = me.cluster; number < work.order.items(); number += me.clusters) {
     const HeadItem item = work.item(number);
     const int64_t first = int64_t{item.pair} * ProductTile::kRowsOfCluster +
-                          rank * ProductTile::kRows + group * 64 + row_of_group;
+                          me.rank * ProductTile::kRows + group * 64 + row_of_group;
     const TileRow upper = row_of(work, first), lower = row_of(work, first + 8);
     RowSums upper_sums, lower_sums;
     for (int tile = item.first_tile; tile < item.end_tile; ++tile) {
@@ -58,18 +58,11 @@ __global__ void __cluster_dims__(2) __launch_bounds__(ProductTile::kThreads, 1)
     head_stats_kernel(const __grid_constant__ HeadWork work, const __grid_constant__ CUtensorMap x,
                       const __grid_constant__ CUtensorMap w,
                       const __grid_constant__ CUtensorMap kept) {
-  extern __shared__ std::byte raw[];
-  ProductStages& stages = product_stages(raw);
-  const int rank = static_cast<int>(rank_in_cluster());
-  const int cluster = static_cast<int>(blockIdx.x) / 2, clusters = static_cast<int>(gridDim.x) / 2;
-  if (threadIdx.x < ProductTile::kGroup) {
-    give_registers<40>();
-    if (threadIdx.x == 0) copy_tiles(stages, work, x, w, cluster, clusters, rank);
-  } else {
-    take_registers<232>();
-    multiply_and_reduce(stages, work, kept, cluster, clusters, rank);
-  }
-  cluster_sync();  // a block's memory takes its neighbour's copies and arrivals until the end
+  run_tiles(
+      [&](ProductStages& stages, const ClusterPlace& me) { copy_tiles(stages, me, work, x, w); },
+      [&](ProductStages& stages, const ClusterPlace& me) {
+        multiply_and_reduce(stages, me, work, kept);
+      });
 }
 
 __global__ void merge_parts_kernel(int64_t rows, int64_t parts, double* stats,
@@ -82,8 +75,6 @@ __global__ void merge_parts_kernel(int64_t rows, int64_t parts, double* stats,
   stats[r * 4 + 2] = all.weighted;
   stats[r * 4 + 3] = all.label;
 }
-
-constexpr int64_t kClusters = kSms / 2;
 
 /// How items are cut: rows that the second-level cache holds at a time, and so many parts of the
 /// vocabulary that all clusters work for the same time, the fewest of those within 2 %.
@@ -121,31 +112,27 @@ int64_t head_parts(const HeadShape& shape) { return shape.rows == 0 ? 1 : Cut(sh
 void head_stats(cudaStream_t stream, const HeadShape& shape, double* stats, double* of_parts,
                 void* kept, float* shift, const void* x, const void* w, const int32_t* labels,
                 const float* temperature) {
+  expects((kept == nullptr) == (shift == nullptr), "logits are kept with their shift");
   if (shape.rows == 0) return;
   const Cut cut(shape);
   const HeadWork work{.rows = shape.rows,
                       .vocab = shape.vocab,
                       .first = shape.first,
+                      .order = {.pairs = static_cast<int>(cut.pairs),
+                                .columns = static_cast<int>(cut.parts),
+                                .pairs_at_a_time = static_cast<int>(cut.pairs_at_a_time)},
                       .depth_steps = static_cast<int>((shape.width + ProductTile::kDepth - 1) /
                                                       ProductTile::kDepth),
-                      .pairs = static_cast<int>(cut.pairs),
-                      .parts = static_cast<int>(cut.parts),
                       .tiles = static_cast<int>(cut.tiles),
-                      .pairs_at_a_time = static_cast<int>(cut.pairs_at_a_time),
                       .stats = cut.parts == 1 ? stats : of_parts,
                       .shift = shift,
                       .labels = labels,
                       .temperature = temperature};
-  // Of this device: ranks of one process have several.
-  check(cudaFuncSetAttribute(head_stats_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(kProductSharedBytes)),
-        "shared memory of head_stats");
-  const auto blocks = static_cast<unsigned>(2 * std::min(kClusters, cut.pairs * cut.parts));
-  head_stats_kernel<<<blocks, ProductTile::kThreads, kProductSharedBytes, stream>>>(
-      work, operand_map(x, shape.rows, shape.width), operand_map(w, shape.vocab, shape.width),
-      kept == nullptr ? operand_map(x, shape.rows, shape.width)
-                      : result_map(kept, shape.rows, shape.vocab, shape.vocab));
-  check_launch("head_stats");
+  const CUtensorMap rows_of_x = operand_map(x, shape.rows, shape.width);
+  launch_tiles("head_stats", stream, cut.pairs * cut.parts, head_stats_kernel, work, rows_of_x,
+               operand_map(w, shape.vocab, shape.width),
+               kept == nullptr ? rows_of_x  // not written
+                               : result_map(kept, shape.rows, shape.vocab, shape.vocab));
   if (cut.parts == 1) return;
   merge_parts_kernel<<<grid_for(shape.rows, 128), 128, 0, stream>>>(shape.rows, cut.parts, stats,
                                                                     of_parts);

@@ -6,8 +6,9 @@
 #include <cstdint>
 
 // The instructions of Hopper that a matrix product is made of: barriers in shared memory that also
-// count arriving bytes, bulk copies of tensor boxes, products of a warp group. PTX ISA 8, sections
-// "mbarrier", "cp.async.bulk.tensor" and "wgmma".
+// count arriving bytes, bulk copies of tensor boxes in and out, matrices from registers to shared
+// memory, products of a warp group. PTX ISA 8, sections "mbarrier", "cp.async.bulk.tensor",
+// "stmatrix", "fence.proxy.async", "bar" and "wgmma".
 
 namespace verlcpp::cuda {
 

@@ -87,9 +87,10 @@ void swiglu_backward(cudaStream_t stream, DType dtype, int64_t rows, int64_t ffn
 struct GateUpShape {
   int64_t rows = 0, ffn = 0, width = 0;
 };
-/// Whether the operands and results lie as its copies need them.
+/// Whether there are rows enough, and operands and results lie as its copies need them.
 bool multiplies_gate_up(const GateUpShape& shape, std::initializer_list<const void*> places);
-/// x [rows, width], w [2 ffn, width]; `gate_up` may be null.
+/// Where multiplies_gate_up: x [rows, width], w [2 ffn, width], the gate's rows first, out [rows,
+/// ffn], gate_up [rows, 2 ffn] or null.
 void gate_up(cudaStream_t stream, const GateUpShape& shape, void* out, void* gate_up, const void* x,
              const void* w);
 

@@ -2,9 +2,12 @@
 
 #include <cudaTypedefs.h>
 
+#include <algorithm>
+
 #include "cuda/check.h"
 #include "cuda/device.cuh"
 #include "cuda/hopper.cuh"
+#include "cuda/kernels.h"
 
 // Tiles of x w^T in registers, bfloat16 in, float32 out: what a kernel does with them is its own.
 // Clusters of two thread blocks take two neighbouring blocks of rows and share the columns, of
@@ -31,6 +34,14 @@ struct ProductTile {
 using ProductStages = ProductTile::Stages;
 /// Swizzled boxes begin at multiples of 1024.
 constexpr size_t kProductSharedBytes = sizeof(ProductStages) + 1024;
+constexpr int64_t kClusters = kSms / 2;
+
+/// Two results of 16 bits side by side.
+template <class Pair>
+__device__ uint32_t word_of(const Pair& pair) {
+  static_assert(sizeof(Pair) == sizeof(uint32_t));
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
 
 /// The place in the ring of stages, and how often it went round.
 struct Turn {
@@ -59,11 +70,64 @@ __device__ inline ProductStages& product_stages(std::byte* shared) {
   return stages;
 }
 
+/// Where a block stands.
+struct ClusterPlace {
+  int rank, cluster, clusters;  // in its cluster; of how many clusters
+};
+
+/// The order of items, each a pair of row blocks and some columns: pairs at a time under way share
+/// their rows in the second-level cache.
+struct TileOrder {
+  int pairs, columns, pairs_at_a_time;
+
+  struct Item {
+    int pair, column;
+  };
+  __device__ int items() const { return pairs * columns; }
+  __device__ Item item(int number) const {
+    const int group = number / (pairs_at_a_time * columns), first = group * pairs_at_a_time;
+    const int size = min(pairs_at_a_time, pairs - first), of_group = number - first * columns;
+    return {first + of_group % size, of_group / size};
+  }
+};
+
+/// A kernel's body: one thread runs `copies`, the multiplying groups `multiplies`, both given the
+/// stages and the block's place.
+template <class Copies, class Multiplies>
+__device__ void run_tiles(Copies copies, Multiplies multiplies) {
+  extern __shared__ std::byte raw[];
+  ProductStages& stages = product_stages(raw);
+  const ClusterPlace me{.rank = static_cast<int>(rank_in_cluster()),
+                        .cluster = static_cast<int>(blockIdx.x) / 2,
+                        .clusters = static_cast<int>(gridDim.x) / 2};
+  if (threadIdx.x < ProductTile::kGroup) {
+    give_registers<40>();
+    if (threadIdx.x == 0) copies(stages, me);
+  } else {
+    take_registers<232>();
+    multiplies(stages, me);
+  }
+  cluster_sync();  // a block's memory takes its neighbour's copies and arrivals until the end
+}
+
+/// Launches such a kernel on as many clusters as there are, or items.
+template <class Kernel, class... Arguments>
+void launch_tiles(const char* name, cudaStream_t stream, int64_t items, Kernel kernel,
+                  const Arguments&... arguments) {
+  // Of this device: ranks of one process have several.
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(kProductSharedBytes)),
+        name);
+  const auto blocks = static_cast<unsigned>(2 * std::min(kClusters, items));
+  kernel<<<blocks, ProductTile::kThreads, kProductSharedBytes, stream>>>(arguments...);
+  check_launch(name);
+}
+
 /// By one thread of the copying group: all stages of the tile whose rows of x begin at `row` (of
-/// this block) and whose rows of w at `column` (of both).
+/// this block). `column`: of w the rows that this block loads for both, half the tile's.
 __device__ inline void copy_tile(ProductStages& stages, Turn& turn, const CUtensorMap& x,
-                                 const CUtensorMap& w, int row, int column, int depth_steps,
-                                 int rank) {
+                                 const CUtensorMap& w, int row, int column, int depth_steps) {
+  const int rank = static_cast<int>(rank_in_cluster());
   constexpr int kHalf = ProductTile::kColumns / 2, kDepth = ProductTile::kDepth;
   for (int step = 0; step < depth_steps; ++step, turn.next()) {
     const int s = turn.stage;
@@ -117,9 +181,8 @@ class BoxWriter {
     chunk_ = matrix / 2;
   }
 
-  /// Of 16 rows of a warp, words[j] are columns 8 j + 2 (t % 4) (+ 1) of row t / 4, then of row t /
-  /// 4
-  /// + 8. `row` and `column`: where the box begins.
+  /// upper[j], lower[j]: columns 8 j + 2 (t % 4) (+ 1) of rows t / 4 and t / 4 + 8 of the
+  /// warp's 16. `row` and `column`: where the box begins.
   __device__ void write(const CUtensorMap& to, int column, int row, const uint32_t (&upper)[8],
                         const uint32_t (&lower)[8]) {
     constexpr int kBoxElements = ProductTile::kBox * ProductTile::kBox;
@@ -163,6 +226,8 @@ inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
+static_assert(ProductTile::kBox == ProductTile::kDepth, "one width of boxes serves both ways");
+
 /// Boxes of `box_rows` x 64 columns of a matrix of 16-bit elements whose rows are `pitch` elements
 /// apart.
 inline CUtensorMap tensor_map(const void* data, int64_t rows, int64_t columns, int64_t pitch,
@@ -184,7 +249,7 @@ inline CUtensorMap tensor_map(const void* data, int64_t rows, int64_t columns, i
 inline CUtensorMap operand_map(const void* data, int64_t rows, int64_t columns) {
   return tensor_map(data, rows, columns, columns, ProductTile::kRows);
 }
-/// Of what BoxWriter stores.
+/// Of what BoxWriter stores: 16 bits an element, whatever they stand for.
 inline CUtensorMap result_map(void* data, int64_t rows, int64_t columns, int64_t pitch) {
   return tensor_map(data, rows, columns, pitch, ProductTile::kBox);
 }

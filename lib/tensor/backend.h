@@ -99,11 +99,11 @@ inline bool head_in_registers(int64_t vocab, int64_t width) {
 /// bytes, and as many as give a device's tiles of products work.
 inline constexpr int64_t kRowsOfGates = 1024;
 inline bool gates_in_registers(int64_t rows, int64_t ffn, int64_t width) {
-  return rows >= kRowsOfGates && ffn % 8 == 0 && width % 8 == 0;
+  return rows >= kRowsOfGates && ffn % 8 == 0 && width % 8 == 0 && width > 0;
 }
 
 /// The op list of one device and its compute stream. Every op is enqueued; of all calls
-/// `read` and `synchronize` make the host wait, `write` and `matmul` when much is on its way.
+/// `read` and `synchronize` make the host wait, `write` and products when much is on its way.
 /// Shapes are checked at the border (expects). Unless an op says "accumulates" (+=), outputs are
 /// overwritten. Any leading dimension may be zero.
 class Backend {
@@ -194,8 +194,8 @@ class Backend {
   virtual void swiglu_backward(const Tensor& d_gate_up_T2F, const Tensor& d_out_TF,
                                const Tensor& gate_up_T2F) = 0;
   /// gate_up_T2F = x_TD w_2FD^T and out_TF = swiglu of it, to the bits of swiglu on what is stored.
-  /// gate_up_T2F may be left undefined where nobody needs it, in a narrow dtype best where
-  /// gates_in_registers.
+  /// gate_up_T2F may be left undefined where nobody needs it: without workspace for it on a GPU, in
+  /// bfloat16 and where gates_in_registers.
   virtual void gate_up(const Tensor& out_TF, const Tensor& gate_up_T2F, const Tensor& x_TD,
                        const Tensor& w_2FD) = 0;
   /// qkv_TX (X = (N + 2K) H) into q_TNH, k_TKH, v_TKH: plus bias_X where that is defined, then q

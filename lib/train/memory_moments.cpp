@@ -183,13 +183,16 @@ int64_t row_parallel_bytes(const MemoryShapes& s, int64_t rows) {
   return input_bytes(s, rows) + gathered_bytes(s, rows);
 }
 
-/// Workspace of a layer's MLP where nothing is kept, with what the layer holds by then. Gate and up
-/// need none where there are rows enough, and with fewer rows most just before that.
+/// Workspace of a layer's MLP where nothing is kept, with what the layer holds by then. On a GPU
+/// gate and up need none in a narrow dtype and from kRowsOfGates rows on; of micro-batches below
+/// that the worst has one row fewer.
 int64_t mlp_workspace(const MemoryShapes& s, int64_t rows) {
   const auto with_gates = [&](int64_t r) {
     return layer_bytes(s, r) - input_bytes(s, r) + row_parallel_bytes(s, r);
   };
-  if (s.element == s.wide || !gates_in_registers(rows, s.ffn, s.hidden)) return with_gates(rows);
+  if (!s.cuda || s.element == s.wide || !gates_in_registers(rows, s.ffn, s.hidden)) {
+    return with_gates(rows);
+  }
   return std::max(with_gates(kRowsOfGates - 1), with_gates(rows) - rows * 2 * s.ffn * s.element);
 }
 

@@ -20,7 +20,9 @@ import tempfile
 
 # The first that a name matches; names are mangled.
 KINDS = [
-    ("head: logits, statistics, gradient", "head_stats|merge_parts|log_prob"),
+    ("transfers", "nccl"),
+    ("head: logits, statistics, gradient",
+     "head_stats|merge_parts|log_prob|logit_stats|keep_logits"),
     ("gate and up with SwiGLU", "gate_up_kernel"),
     ("SwiGLU", "swiglu"),
     ("AdamW", "adamw"),
@@ -28,10 +30,10 @@ KINDS = [
     ("products", "nvjet|gemm|cutlass|xmma|splitK|cublas"),
     ("norms", "rms_norm|weight_parts|norm"),
     ("q, k, v", "split_qkv|bias_parts|rope"),
-    ("gradient norm", "sum_squares"),
+    ("gradient norm", "square_sums|add_partials"),
     ("embedding and rows", "embedding|gather|scatter|sort|rows"),
-    ("memset", "memset|fill_zero|fill"),
-    ("copies", "memcpy|copy|read|convert"),
+    ("memset", "memset|fill_kernel|fill_zero"),
+    ("copies", "memcpy|copy_kernel|convert"),
 ]
 
 
@@ -48,27 +50,29 @@ def events_of(library, command):
         environment = dict(os.environ, CUDA_INJECTION64_PATH=str(library), KERNEL_TRACE=str(trace))
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
         lines = trace.read_text().splitlines()
-    events = [(int(s), int(e), name) for s, e, name in (line.split("\t") for line in lines)]
-    return sorted(events)
+    fields = [line.split("\t") for line in lines]
+    if len({device for device, _, _, _ in fields}) > 1:
+        sys.exit("the trace is of several GPUs; CUDA_VISIBLE_DEVICES picks one")
+    return sorted((int(start), int(end), name) for _, start, end, name in fields)
 
 
 def steps_of(events):
-    """Slices of the events, each behind one AdamW pass and up to the end of the next."""
-    steps, begin, in_pass = [], None, False
+    """Of each step: when the AdamW pass before it ended, and its events up to the end of its own."""
+    steps, begin, ended, in_pass = [], None, None, False
     for i, (_, _, name) in enumerate(events):
         is_adamw = "adamw" in name
         if in_pass and not is_adamw:
             if begin is not None:
-                steps.append(events[begin:i])
-            begin = i
+                steps.append((ended, events[begin:i]))
+            begin, ended = i, events[i - 1][1]
         in_pass = is_adamw
     # Leaves out what is no step of training: the optimizer alone.
-    return [s for s in steps if any("head_stats" in name for _, _, name in s)]
+    return [s for s in steps if any(re.search("head_stats|logit_stats", e[2]) for e in s[1])]
 
 
-def summary_of(step):
+def summary_of(begin, step):
     spent, kernels = collections.Counter(), collections.Counter()
-    begin, reached, idle = step[0][0], step[0][0], 0
+    reached, idle = begin, 0
     for start, end, name in step:
         idle += max(0, start - reached)
         spent[kind_of(name)] += max(0, end - max(start, reached))
@@ -95,8 +99,8 @@ def main():
     steps = steps_of(events_of(options.trace.resolve(), options.command))
     if not steps:
         sys.exit("the trace has no whole step between two passes of AdamW")
-    steps.sort(key=lambda s: s[-1][1] - s[0][0])
-    summary = summary_of(steps[len(steps) // 2])
+    steps.sort(key=lambda s: s[1][-1][1] - s[0])
+    summary = summary_of(*steps[len(steps) // 2])
     summary["steps_seen"] = len(steps)
     summary["command"] = " ".join([pathlib.Path(options.command[0]).name, *options.command[1:]])
     for row in summary["kinds"]:

@@ -95,7 +95,9 @@ std::vector<OpCase> large_head_cases() {
   return {head_case({.rows = 129, .width = 72, .vocab = 2056}),
           head_case({.rows = 300, .width = 128, .vocab = 520, .first = 1000}),
           head_case({.rows = 260, .width = 40, .vocab = 777}),  // not in packs of eight
-          head_case({.rows = 4500, .width = 64, .vocab = 264})};
+          head_case({.rows = 4500, .width = 64, .vocab = 264}),
+          head_case({.rows = 300, .width = 328, .vocab = 2056}),   // more stages than a ring
+          head_case({.rows = 17000, .width = 72, .vocab = 264})};  // more items than clusters
 }
 
 }  // namespace verlcpp::test

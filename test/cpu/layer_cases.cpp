@@ -226,8 +226,13 @@ std::vector<OpCase> large_layer_cases() {
 std::vector<OpCase> large_gate_up_cases() {
   return {gate_up_case(kRowsOfGates, 136, 72, true),  // a tile of 128 columns, and a tail of 8
           gate_up_case(kRowsOfGates + 77, 136, 72, false),
-          gate_up_case(5000, 264, 200, true),  // more pairs of row blocks than are taken at a time
-          gate_up_case(1100, 9, 64, true)};    // rows that copies cannot take
+          gate_up_case(4100, 520, 328, true),  // more tiles than clusters, and stages than a ring
+          gate_up_case(4100, 520, 328, false),
+          gate_up_case(kRowsOfGates, 72, 40, true),  // less than a tile, and than a stage
+          gate_up_case(1300, 232, 64, false),        // a tail of 104: the second box is cut
+          gate_up_case(kRowsOfGates, 128, 128, true),
+          gate_up_case(1100, 9, 64, true),     // copies can take neither such rows of results,
+          gate_up_case(1100, 136, 65, true)};  // nor such operands
 }
 
 }  // namespace verlcpp::test

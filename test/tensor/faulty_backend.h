@@ -33,6 +33,12 @@ class FaultyBackend final : public cpu::CpuBackend {
     spoil("rms_norm_backward", d_x);
     spoil("rms_norm_backward d_w", d_w);
   }
+  void gate_up(const Tensor& out, const Tensor& gate_up, const Tensor& x,
+               const Tensor& w) override {
+    CpuBackend::gate_up(out, gate_up, x, w);
+    spoil("gate_up", out);
+    if (gate_up.defined()) spoil("gate_up gate_up", gate_up);
+  }
   void rope(const Tensor& x, const Tensor& table, bool inverse) override {
     CpuBackend::rope(x, table, inverse);
     spoil("rope", x);

@@ -89,6 +89,26 @@ TEST_CASE("rms_norm_backward in place: each output is found") {
   }
 }
 
+TEST_CASE("gate_up with and without memory for gate and up: each output is found") {
+  const auto run_with = [](const char* op, bool keeps) {
+    CheckedBackend backend = with_faulty_reference(op, add_to(3, 0.01f));
+    const OpRun run{backend, DType::kFloat32};
+    const Tensor x = run.from(random_values(8, 1), {2, 4}),
+                 w = run.from(random_values(24, 2), {6, 4});
+    const Tensor out = run.poisoned({2, 3}), both = keeps ? run.poisoned({2, 6}) : Tensor{};
+    return divergence_of([&] { backend.gate_up(out, both, x, w); });
+  };
+  const std::string of_out =
+      "op 1, gate_up: out (float32[2, 3]) diverges in 1 of 6 elements, the first at [1, 0]: ";
+  CHECK_THAT(run_with("gate_up", true), ContainsSubstring(of_out));
+  CHECK_THAT(run_with("gate_up", false), ContainsSubstring(of_out));
+  CHECK_THAT(run_with("gate_up gate_up", true),
+             ContainsSubstring("op 1, gate_up: gate_up (float32[2, 6]) diverges in 1 of 12 "
+                               "elements, the first at [0, 3]: "));
+  CHECK(run_with("none", true) == "");
+  CHECK(run_with("none", false) == "");
+}
+
 TEST_CASE("split_qkv, which is exact without bias and table, and what it may do without") {
   const auto split = [](const char* op, float fault, bool bias, bool table, bool back) {
     CheckedBackend backend = with_faulty_reference(op, add_to(1, fault));

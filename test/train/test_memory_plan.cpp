@@ -4,6 +4,7 @@
 #include "model/parameters.h"
 #include "setup.h"
 #include "support/catch.h"
+#include "train/memory_moments.h"
 #include "train/memory_plan.h"
 
 using namespace verlcpp;
@@ -28,6 +29,20 @@ TEST_CASE("every item of a step's memory is within a tenth of its plan") {
     INFO(c.name << ": " << test::beyond_a_tenth(planned, step.peak));
     CHECK(test::beyond_a_tenth(planned, step.peak).empty());
   }
+}
+
+TEST_CASE("on a GPU gate and up take no memory in a forward of many rows") {
+  const model::ModelConfig m = test::tiny_model();  // ffn 24
+  const auto workspace = [&](int64_t rows, bool cuda) {
+    MemoryShapes shapes(m, DType::kBFloat16, {});
+    shapes.cuda = cuda;
+    return log_prob_moments(shapes, {.all = rows, .head = 0}, 1).at(0).bytes[MemoryTag::kWorkspace];
+  };
+  CHECK(workspace(1023, true) == workspace(1023, false));
+  CHECK(workspace(4096, false) - workspace(4096, true) == 4096 * 2 * 24 * 2);
+  // A micro-batch of a row less than that needs them.
+  CHECK(workspace(1024, true) >= workspace(1023, true));
+  CHECK(workspace(1024, true) < workspace(1024, false));
 }
 
 TEST_CASE("what a run holds all the time, by hand") {
