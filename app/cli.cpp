@@ -49,6 +49,7 @@ CLI::Option* define_calibration(CLI::App& cli, Options& options) {
                  "be given several times")
       ->needs(calibrate)
       ->expected(1)
+      ->allow_extra_args(false)  // the overrides are next
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return calibrate;
 }

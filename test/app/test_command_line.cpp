@@ -50,6 +50,14 @@ TEST_CASE("--help lists every flag and the override grammar") {
   CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
 }
 
+TEST_CASE("a file to check against is one value: what follows is an override") {
+  const std::vector<std::string> twice = {"--calibrate", "cost.json", "--calibrate-check",
+                                          "a.json",      "no.key=1",  "--calibrate-check",
+                                          "b.json",      "no.other=2"};
+  check_refused(twice, "no.key");
+  check_refused({"--calibrate", "cost.json", "--calibrate-check=a.json", "no.key=1"}, "no.key");
+}
+
 TEST_CASE("unknown and misused flags") {
   check_refused({"--dry-rum"}, "unknown flag --dry-rum; did you mean --dry-run?");
   check_refused({"--plam=x.json"}, "unknown flag --plam; did you mean --plan?");
