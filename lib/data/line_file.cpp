@@ -20,6 +20,7 @@ std::string why_unreadable(const std::string& path) {
   if (status.type() == fs::file_type::not_found) return "does not exist";
   if (status.type() == fs::file_type::directory) return "is a folder, not a file";
   if (error) return "cannot be opened: " + error.message();
+  if (status.type() != fs::file_type::regular) return "is not a regular file";
   errno = 0;
   if (std::ifstream(path)) return "";
   return std::string("cannot be opened: ") + std::strerror(errno);

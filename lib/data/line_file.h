@@ -16,7 +16,7 @@ struct Line {
 };
 
 /// Empty when `path` is a readable regular file; else the reason: "does not exist", "is a folder",
-/// "cannot be opened: ...".
+/// "is not a regular file", "cannot be opened: ...". A pipe, which may never end, is not opened.
 std::string why_unreadable(const std::string& path);
 
 /// Calls `visit` for the lines from byte `offset` on until it returns false. A UTF-8 byte order

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "schedule/cost_fit.h"
 #include "train/calibrate_cases.h"
@@ -22,10 +25,20 @@ constexpr int64_t kMore = 2;          // micro-batches that are added to one
 constexpr size_t kCheckedAtMost = 8;  // micro-batches of a file
 constexpr double kTinyLr = 1e-12;     // the weights stay what they are
 
+constexpr int kAttempts = 3;  // at times that say nothing, each of three times as many
+
+/// 0 of nothing.
 double median(std::vector<double> values) {
+  if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+/// By the model of every pass.
+bool tokens_cost(const PassCosts& costs) {
+  return costs.update.linear + costs.update.quadratic > 0 &&
+         costs.log_prob.linear + costs.log_prob.quadratic > 0;
 }
 
 class Calibrator {
@@ -43,31 +56,26 @@ class Calibrator {
         grad_(engine.backend, layout_, model::statistics_dtype(dtype()), MemoryTag::kMainGrad),
         optimizer_(engine, layout_, dtype(), optimizer_options(config.actor_rollout_ref.actor)) {
     engine.comm.status.enter("weights");
-    load_initial_weights(engine.backend, config, inputs, weights_,
-                         [&] { engine.comm.status.beat(); });
+    const std::string warning = load_initial_weights(engine.backend, config, inputs, weights_,
+                                                     [&] { engine.comm.status.beat(); });
+    if (engine.topology.rank() == 0 && !warning.empty()) log::warning(warning);
     optimizer_.take_master(weights_);
     engine.comm.status.enter("calibrate");
   }
 
+  /// Times agree on all ranks (agreed), and so does what is done about them.
   Calibration run() {
     Calibration out;
-    const int64_t pool = rule_.sizes.pool();
-    for (int64_t cp = 1; cp <= pool; ++cp) {
-      if (pool % cp != 0) continue;
-      for (const auto& documents :
-           fillings(rank_limit(config_, rule_), cp, longest_sequence(config_))) {
-        const CalibrationCase c = same_in_all_groups(pool, cp, documents);
-        for (const char* pass : {kUpdateCost, kLogProbCost}) {
-          out.fitted.push_back(
-              {.pass = pass, .lengths = documents, .cp = cp, .seconds = time(c, pass)});
-        }
-      }
+    repeats_ = options_.repeats;
+    for (int attempt = 0; attempt < kAttempts; ++attempt, repeats_ *= 3) {
+      fit_all(out);
+      if (tokens_cost(out.costs)) break;
     }
+    repeats_ = options_.repeats;
     out.costs.measured = true;
-    out.costs.update = fit(out.fitted, kUpdateCost);
-    out.costs.log_prob = fit(out.fitted, kLogProbCost);
     out.costs.mini_batch = median(besides_) + optimizer_seconds();
     for (TimedMicroBatch& m : out.fitted) m.predicted = predicted(out.costs, m);
+    if (!tokens_cost(out.costs)) return out;  // refused
     for (const CheckedLengths& check : options_.checks) {
       out.checks.push_back({check.file, checked(check.lengths, out.costs)});
     }
@@ -79,6 +87,24 @@ class Calibrator {
     return dtype_named(config_.actor_rollout_ref.actor.megatron.dtype).value();
   }
   int64_t tp() const { return rule_.sizes.tp; }
+
+  /// Times every case anew.
+  void fit_all(Calibration& out) {
+    out.fitted.clear();
+    besides_.clear();
+    for (const int64_t cp : group_sizes(rule_)) {
+      const int64_t limit = group_limit(config_, rule_, cp);
+      for (const auto& documents : fillings(limit, longest_sequence(config_))) {
+        const CalibrationCase c = same_in_all_groups(rule_.sizes.pool(), cp, documents);
+        for (const char* pass : {kUpdateCost, kLogProbCost}) {
+          out.fitted.push_back(
+              {.pass = pass, .lengths = documents, .cp = cp, .seconds = time(c, pass)});
+        }
+      }
+    }
+    out.costs.update = fit(out.fitted, kUpdateCost);
+    out.costs.log_prob = fit(out.fitted, kLogProbCost);
+  }
 
   schedule::CostModel fit(const std::vector<TimedMicroBatch>& timed, const char* pass) const {
     std::vector<schedule::MeasuredGroup> measured;
@@ -167,7 +193,7 @@ class Calibrator {
 
   double seconds_of(const std::function<void()>& body) {
     std::vector<double> seconds;
-    for (int64_t i = 0; i < options_.repeats; ++i) {
+    for (int64_t i = 0; i < repeats_; ++i) {
       engine_.backend.synchronize();
       engine_.comm.world.barrier();
       const double start = options_.clock();
@@ -176,7 +202,20 @@ class Calibrator {
       engine_.comm.world.barrier();
       seconds.push_back(options_.clock() - start);
     }
-    return median(seconds);
+    return agreed(median(seconds));
+  }
+
+  /// The largest of all ranks' numbers.
+  double agreed(double mine) const {
+    const std::span<const double, 1> one(&mine, 1);
+    double largest = mine;
+    for (const auto& bytes : engine_.comm.world.all_gather_bytes(std::as_bytes(one))) {
+      double other = 0;
+      expects(bytes.size() == sizeof(double), "a rank sent another number of bytes");
+      std::memcpy(&other, bytes.data(), sizeof(double));
+      largest = std::max(largest, other);
+    }
+    return largest;
   }
 
   void run_pass(const Work& work, const std::string& pass) {
@@ -195,9 +234,14 @@ class Calibrator {
   double time(const CalibrationCase& c, const std::string& pass) {
     const Work one = repeated(c, 1), several = repeated(c, 1 + kMore);
     run_pass(one, pass);  // makes attention plans
-    const double alone = seconds_of([&] { run_pass(one, pass); });
-    const double together = seconds_of([&] { run_pass(several, pass); });
-    const double each = (together - alone) / static_cast<double>(kMore);
+    const int64_t repeats = repeats_;
+    double alone = 0, together = 0, each = 0;
+    for (int attempt = 0; attempt < kAttempts && each <= 0; ++attempt, repeats_ *= 3) {
+      alone = seconds_of([&] { run_pass(one, pass); });
+      together = seconds_of([&] { run_pass(several, pass); });
+      each = (together - alone) / static_cast<double>(kMore);
+    }
+    repeats_ = repeats;
     // Noise longer than the work: what is left is an average.
     if (each <= 0) return together / static_cast<double>(1 + kMore);
     if (pass == kUpdateCost) besides_.push_back(std::max(0.0, alone - each));
@@ -217,17 +261,31 @@ class Calibrator {
   model::ParameterLayout layout_;
   model::ParameterBuffer weights_, grad_;
   Optimizer optimizer_;
+  int64_t repeats_ = 1;          // of each timing now
   std::vector<double> besides_;  // seconds of an update of one micro-batch that are not its own
 };
 
 /// A file of anything else would not be read again.
-void expect_tokens_cost(const PassCosts& costs) {
-  for (const schedule::CostModel& model : {costs.update, costs.log_prob}) {
-    if (model.linear + model.quadratic > 0) continue;
-    throw ConfigError(
-        "--calibrate: the times measured do not grow with the tokens: a rank holds too few, or the "
-        "machine has other work");
+void expect_tokens_cost(const TrainConfig& config, const PassCosts& costs) {
+  if (tokens_cost(costs)) return;
+  throw ConfigError(fmt::format(
+      "--calibrate: the times measured, the last ones {} times over, do not grow with the tokens: "
+      "a rank holds too few (at most {}, in documents of at most {}), or the machine has other "
+      "work; raise the token limit or the longest sequence, or measure on an idle machine",
+      kAttempts * kAttempts, rank_limit(config, batching_rule(config, Pass::kActorUpdate)),
+      longest_sequence(config)));
+}
+
+/// "none", "'full' uniform", "'full' block 3".
+std::string recompute_text(const MegatronConfig& megatron) {
+  const config::Node* granularity = transformer_override(megatron, "recompute_granularity");
+  if (granularity == nullptr) return "none";
+  std::string text = config::to_inline(*granularity);
+  for (const char* key : {"recompute_modules", "recompute_method", "recompute_num_layers"}) {
+    const config::Node* node = transformer_override(megatron, key);
+    if (node != nullptr) text += " " + config::to_inline(*node);
   }
+  return text;
 }
 
 }  // namespace
@@ -235,13 +293,15 @@ void expect_tokens_cost(const PassCosts& costs) {
 std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config) {
   const ActorRolloutRefConfig& roles = config.actor_rollout_ref;
   const MegatronConfig& megatron = roles.actor.megatron;
-  const config::Node* recompute = transformer_override(megatron, "recompute_granularity");
+  const bool gathers = cp_comm_type(megatron) == model::CpCommType::kAllGather;
   return fmt::format(
       "{}, {} layers, hidden {}, ffn {}, heads {}, kv heads {}, head dim {}, vocabulary {}, {}, TP "
-      "{}, recompute {}{}",
+      "{}, recompute {}{}{}{}",
       model.architecture, model.layers, model.hidden, model.ffn, model.heads, model.kv_heads,
       model.head_dim, model.vocab, megatron.dtype, megatron.tensor_model_parallel_size,
-      recompute == nullptr ? "none" : config::to_inline(*recompute),
+      recompute_text(megatron), gathers ? ", cp_comm_type all_gather" : "",
+      megatron.tensor_model_parallel_size > 1 && megatron.sequence_parallel ? ", sequence parallel"
+                                                                            : "",
       roles.model.use_fused_kernels ? ", fused kernels" : "");
 }
 
@@ -277,7 +337,9 @@ Calibration calibrate(const Engine& engine, const TrainConfig& config, const Inp
                       const CalibrateOptions& options) {
   Calibration out = Calibrator(engine, config, inputs, options).run();
   out.costs.subject = cost_subject(inputs.model, config);
-  if (engine.topology.rank() == 0) expect_tokens_cost(out.costs);
+  if (engine.topology.rank() != 0) return out;
+  expect_tokens_cost(config, out.costs);
+  for (const std::string& warning : fit_warnings(out.fitted)) log::warning(warning);
   return out;
 }
 

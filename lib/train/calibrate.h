@@ -30,11 +30,12 @@ struct CalibrateOptions {
 std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config);
 
 /// Times micro-batches of random tokens, forward and backward and forward alone, on the weights
-/// that a run would begin with: documents of equal lengths up to the token limit of a rank, in
-/// groups of every size that divides the pool. Of a document as large a share is prompt as
-/// data.max_prompt_length is of the longest sequence. A micro-batch's time is what two more of it
-/// add to one. Every rank calls it and fits its own times; rank 0's are those to keep. Throws
-/// ConfigError when these do not grow with the tokens.
+/// that a run would begin with: documents of equal lengths up to what a group holds (group_limit),
+/// in groups of every size that dynamic CP may form (group_sizes). Of a document as large a share
+/// is prompt as data.max_prompt_length is of the longest sequence. A micro-batch's time is what two
+/// more of it add to one, on the slowest rank. Every rank calls it; rank 0's result is the one to
+/// keep. Times that do not grow with the tokens are measured again and more often; then
+/// ConfigError. A model that is far off from the times it was fitted to is warned of.
 Calibration calibrate(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                       const CalibrateOptions& options);
 

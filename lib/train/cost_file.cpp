@@ -16,6 +16,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
+constexpr double kMostSeconds = 1e6;  // of any term
+constexpr double kBadFit = 0.1;       // mean relative error
 constexpr const char* kPasses[] = {kUpdateCost, kLogProbCost};
 
 ordered_json to_json(const schedule::CostModel& model) {
@@ -54,21 +56,42 @@ struct CostReader {
     throw ConfigError(about + ": " + problem + "; must be a file that --calibrate has written");
   }
 
-  /// A number that is finite and not negative. `place`: the object's name and a dot, or "".
-  double amount(const ordered_json& json, const std::string& place, const char* name) const {
+  [[noreturn]] void fail_of(const std::string& key, const ordered_json& value,
+                            const std::string& valid) const {
+    constexpr size_t kShown = 40;
+    std::string text = value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+    if (text.size() > kShown) text = text.substr(0, kShown) + "...";
+    fail(key + " is " + text + " in the file, not " + valid);
+  }
+
+  /// `place`: the object's name and a dot, or "".
+  const ordered_json& value(const ordered_json& json, const std::string& place,
+                            const char* name) const {
     const auto found = json.find(name);
     if (found == json.end()) fail("the file lacks " + place + name);
-    if (!found->is_number() || !std::isfinite(found->get<double>()) || found->get<double>() < 0) {
-      fail(place + name + " is " + found->dump() + " in the file, not a number of seconds");
+    return *found;
+  }
+
+  double amount(const ordered_json& json, const std::string& place, const char* name) const {
+    const ordered_json& found = value(json, place, name);
+    const double seconds = found.is_number() ? found.get<double>() : -1;
+    if (!(seconds >= 0 && seconds <= kMostSeconds)) {
+      fail_of(place + name, found, "a number from 0 to 1e6");
     }
-    return found->get<double>();
+    return seconds;
   }
 
   const ordered_json& member(const ordered_json& json, const std::string& place,
                              const char* name) const {
-    const auto found = json.find(name);
-    if (found == json.end() || !found->is_object()) fail("the file lacks " + place + name);
-    return *found;
+    const ordered_json& found = value(json, place, name);
+    if (!found.is_object()) fail_of(place + name, found, "an object");
+    return found;
+  }
+
+  std::string text(const ordered_json& json, const char* name) const {
+    const ordered_json& found = value(json, "", name);
+    if (!found.is_string()) fail_of(name, found, "a string");
+    return found.get<std::string>();
   }
 
   schedule::CostModel model(const ordered_json& seconds, const char* pass) const {
@@ -88,15 +111,16 @@ struct CostReader {
   PassCosts costs(std::istream& in) const {
     const ordered_json json = ordered_json::parse(in, nullptr, false);
     if (!json.is_object()) fail("the file is no JSON object");
-    if (json.value("version", ordered_json()) != kVersion) fail("the file is not of version 1");
-    const auto subject = json.find("subject");
-    if (subject == json.end() || !subject->is_string()) fail("the file lacks subject");
+    const ordered_json& version = value(json, "", "version");
+    if (version != kVersion) fail_of("version", version, std::to_string(kVersion));
+    const std::string subject = text(json, "subject");
     const ordered_json& seconds = member(json, "", "seconds");
     return {.update = model(seconds, kPasses[0]),
             .log_prob = model(seconds, kPasses[1]),
             .mini_batch = amount(seconds, "seconds.", "mini_batch"),
             .measured = true,
-            .subject = subject->get<std::string>()};
+            .subject = subject,
+            .device = json.contains("device") ? text(json, "device") : ""};
   }
 };
 
@@ -124,6 +148,19 @@ CostError cost_error(const std::vector<TimedMicroBatch>& timed, const std::strin
   }
   if (error.count > 0) error.mean /= static_cast<double>(error.count);
   return error;
+}
+
+std::vector<std::string> fit_warnings(const std::vector<TimedMicroBatch>& fitted) {
+  std::vector<std::string> warnings;
+  for (const char* pass : kPasses) {
+    const CostError error = cost_error(fitted, pass);
+    if (error.mean <= kBadFit) continue;
+    warnings.push_back(fmt::format(
+        "--calibrate: the cost model of {} is off by {:.0f} % on the mean (at most {:.0f} %) even "
+        "for what it was fitted to: the machine may have other work; measure again",
+        pass, 100 * error.mean, 100 * error.largest));
+  }
+  return warnings;
 }
 
 std::string to_json(const Calibration& calibration) {

@@ -17,6 +17,7 @@ struct PassCosts {
   bool measured = false;
   /// What was measured, as cost_subject() puts it; empty when nothing was.
   std::string subject = {};
+  std::string device = {};  // that it was measured on: "cpu" or a GPU's name
 };
 
 inline constexpr const char* kUpdateCost = "update";     // names of passes in files
@@ -51,6 +52,9 @@ struct CostError {
   double mean = 0, largest = 0;
 };
 CostError cost_error(const std::vector<TimedMicroBatch>& timed, const std::string& pass);
+
+/// A line for every pass whose model is more than a tenth off on the mean.
+std::vector<std::string> fit_warnings(const std::vector<TimedMicroBatch>& fitted);
 
 /// {"version": 1, "subject": ..., "device": ..., "seconds": {"update": {term: s, ...}, "log_prob":
 /// {...}, "mini_batch": s}, "errors": {...}, "fitted": [...], "checks": [...]}.

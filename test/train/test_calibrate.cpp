@@ -129,14 +129,62 @@ TEST_CASE("a calibration times both passes in groups of every size, and checks i
 
 TEST_CASE("what is timed: equal documents up to the limit, none too short, none too long") {
   using Fillings = std::vector<std::vector<int64_t>>;
-  CHECK(fillings(64, 1, 1000) == Fillings{{64}, {16, 16, 16, 16}, {32}, {16}});
-  CHECK(fillings(32, 2, 40) == Fillings{{40}, {16, 16, 16, 16}, {32}, {16}});
-  CHECK(fillings(15, 1, 1000).empty());
+  CHECK(fillings(64, 1000) == Fillings{{64}, {16, 16, 16, 16}, {32}, {16}});
+  CHECK(fillings(64, 40) == Fillings{{40}, {16, 16, 16, 16}, {32}, {16}});
+  CHECK(fillings(15, 1000).empty());
   const CalibrationCase c = same_in_all_groups(4, 2, {7, 9});
   CHECK(c.lengths == std::vector<int64_t>{7, 9, 7, 9});
   REQUIRE(c.micro_batch.groups.size() == 2);
   CHECK(c.micro_batch.groups[1].ranks == std::vector<int>{2, 3});
   CHECK(c.micro_batch.groups[1].samples == std::vector<int>{2, 3});
+}
+
+TEST_CASE("times that never grow are measured again, then refused") {
+  const test::Configured run =
+      run_of(1, {kMegatron + "dynamic_context_parallel=False", kA + "actor.use_dynamic_bsz=True",
+                 "data.max_token_len_per_gpu=32"});
+  int64_t reads = 0;
+  const auto clock = [&] { return static_cast<double>(++reads); };
+  CHECK_THROWS_WITH(calibrated(run, {.checks = {}, .repeats = 1, .clock = clock}),
+                    StartsWith("--calibrate: the times measured, the last ones 9 times over, do "
+                               "not grow with the tokens: a rank holds too few (at most 32, in "
+                               "documents of at most 300)"));
+}
+
+TEST_CASE("ranks that are left over hold one shortest document") {
+  const CalibrationCase c = same_in_all_groups(6, 4, {50, 60});
+  CHECK(c.lengths == std::vector<int64_t>{50, 60, 16});
+  REQUIRE(c.micro_batch.groups.size() == 2);
+  CHECK(c.micro_batch.groups[1].ranks == std::vector<int>{4, 5});
+  CHECK(c.micro_batch.groups[1].samples == std::vector<int>{2});
+}
+
+TEST_CASE("groups of every size that dynamic CP may form are timed") {
+  const auto sizes = [](int64_t pool, std::optional<int64_t> min_cp) {
+    BatchingRule rule{.sizes = {.world = pool}, .dcp = {}};
+    if (min_cp) rule.dcp = DcpSettings{.min_cp = *min_cp};
+    return group_sizes(rule);
+  };
+  CHECK(sizes(1, {}) == std::vector<int64_t>{1});
+  CHECK(sizes(6, 1) == std::vector<int64_t>{1, 2, 3, 4, 6});
+  CHECK(sizes(8, 4) == std::vector<int64_t>{4, 8});
+  CHECK(sizes(10, 3) == std::vector<int64_t>{4, 5, 8, 10});
+}
+
+TEST_CASE("a group holds no more than the run has, however high the limit is") {
+  const std::string limit = kMegatron + "max_seqlen_per_dp_cp_rank=";
+  // A mini-batch of 4 prompts x 4 responses of up to 300 tokens.
+  const auto most = [&](const std::string& tokens, int64_t cp) {
+    const TrainConfig config = run_of(4, {limit + tokens}).config;
+    return group_limit(config, batching_rule(config, Pass::kActorUpdate), cp);
+  };
+  CHECK(most("256", 1) == 256);
+  CHECK(most("256", 4) == 1024);
+  CHECK(most("1000000", 1) == 4 * 300);
+  CHECK(most("1000000", 2) == 8 * 300);
+  CHECK(most("1000000", 4) == 16 * 300);
+  const TrainConfig wide = run_of(32, {limit + "1000000"}).config;
+  CHECK(group_limit(wide, batching_rule(wide, Pass::kActorUpdate), 1) == 300);
 }
 
 TEST_CASE("what a file holds for: model, dtype, TP, recompute, head") {
@@ -148,8 +196,21 @@ TEST_CASE("what a file holds for: model, dtype, TP, recompute, head") {
   };
   CHECK_THAT(subject({}), StartsWith("LlamaForCausalLM, 3 layers, "));
   std::set<std::string> all{subject({})};
+  const std::string override = kMegatron + "override_transformer_config.";
+  CHECK(all.insert(subject({override + "recompute_granularity=full",
+                            override + "recompute_method=uniform",
+                            override + "recompute_num_layers=1"}))
+            .second);
+  CHECK(all.insert(
+               subject({override + "recompute_granularity=full",
+                        override + "recompute_method=block", override + "recompute_num_layers=1"}))
+            .second);
+  CHECK(all.insert(subject({kMegatron + "tensor_model_parallel_size=2",
+                            kMegatron + "sequence_parallel=False"}))
+            .second);
   for (const std::string& change :
-       {kMegatron + "dtype=float64", kMegatron + "tensor_model_parallel_size=2",
+       {"+" + override + "cp_comm_type=all_gather", kMegatron + "dtype=float64",
+        kMegatron + "tensor_model_parallel_size=2",
         kMegatron + "override_transformer_config.recompute_granularity=selective",
         kA + "model.use_fused_kernels=True"}) {
     INFO(change);

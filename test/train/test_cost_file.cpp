@@ -1,5 +1,7 @@
 // Files of --calibrate, and the configuration that names them.
 
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -75,6 +77,7 @@ TEST_CASE("costs read back as they were written") {
   CHECK(read.mini_batch == c.costs.mini_batch);
   CHECK(read.measured);
   CHECK(read.subject == "a model");
+  CHECK(read.device == "a card");
 }
 
 TEST_CASE("a file says how well the model fits, and where it was measured") {
@@ -96,10 +99,20 @@ TEST_CASE("a file says how well the model fits, and where it was measured") {
                        ContainsSubstring("check lengths.json: update of 0 micro-batches"));
 }
 
+TEST_CASE("a bad fit is warned of, by pass") {
+  const std::vector<std::string> warnings = fit_warnings(calibration().fitted);
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], ContainsSubstring("the cost model of update is off by 38 % on the mean "
+                                            "(at most 50 %)"));
+}
+
 TEST_CASE("a file that cannot be read, or is something else") {
   const TemporaryFolder folder;
   CHECK(reason(folder.path() + "/none.json") == "the key: does not exist" + kWrong);
   CHECK(reason(folder.path()) == "the key: is a folder, not a file" + kWrong);
+  const std::string pipe = folder.path() + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(reason(pipe) == "the key: is not a regular file" + kWrong);
   for (const char* text : {"", "[1]", "{\"version\": 1", "nothing", "{\"version\": 1e999}"}) {
     INFO(text);
     CHECK(reason(folder.write("cost.json", text)) ==
@@ -109,19 +122,28 @@ TEST_CASE("a file that cannot be read, or is something else") {
 
 TEST_CASE("each thing that can be wrong in a file is named") {
   const std::string key = "the key: ";
-  CHECK(reason_after("/version", 2) == key + "the file is not of version 1" + kWrong);
-  CHECK(reason_after("/version", {}) == key + "the file is not of version 1" + kWrong);
+  const std::string number = " in the file, not a number from 0 to 1e6" + kWrong;
+  CHECK(reason_after("/version", 2) == key + "version is 2 in the file, not 1" + kWrong);
+  CHECK(reason_after("/version", {}) == key + "the file lacks version" + kWrong);
   CHECK(reason_after("/subject", {}) == key + "the file lacks subject" + kWrong);
+  CHECK(reason_after("/subject", 7) == key + "subject is 7 in the file, not a string" + kWrong);
+  CHECK(reason_after("/device", 7) == key + "device is 7 in the file, not a string" + kWrong);
   CHECK(reason_after("/seconds", {}) == key + "the file lacks seconds" + kWrong);
-  CHECK(reason_after("/seconds/update", 3) == key + "the file lacks seconds.update" + kWrong);
+  CHECK(reason_after("/seconds/update", 3) ==
+        key + "seconds.update is 3 in the file, not an object" + kWrong);
   CHECK(reason_after("/seconds/log_prob/linear", {}) ==
         key + "the file lacks seconds.log_prob.linear" + kWrong);
   CHECK(reason_after("/seconds/mini_batch", {}) ==
         key + "the file lacks seconds.mini_batch" + kWrong);
   CHECK(reason_after("/seconds/update/document", -1) ==
-        key + "seconds.update.document is -1 in the file, not a number of seconds" + kWrong);
+        key + "seconds.update.document is -1" + number);
+  CHECK(reason_after("/seconds/update/linear", 1e7) ==
+        key + "seconds.update.linear is 10000000.0" + number);
+  CHECK(reason_after("/seconds/update/linear", 1e6) == "none");
   CHECK(reason_after("/seconds/mini_batch", "1 s") ==
-        key + "seconds.mini_batch is \"1 s\" in the file, not a number of seconds" + kWrong);
+        key + "seconds.mini_batch is \"1 s\"" + number);
+  CHECK(reason_after("/seconds/mini_batch", std::vector<int>(100, 1)) ==
+        key + "seconds.mini_batch is [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1..." + number);
   CHECK(reason_after("/seconds/log_prob/linear", 0) ==
         key + "by the file's seconds.log_prob tokens cost nothing" + kWrong);
   CHECK(reason_after("/seconds/update/linear", 0) == "none");  // the squares of lengths do
