@@ -2,24 +2,20 @@
 
 #include <utility>
 
+#include "app/device.h"
 #include "app/failure.h"
 #include "app/launch.h"
 #include "app/result_file.h"
-#include "cuda/runtime.h"
+#include "base/error.h"
 #include "parallel/thread_ranks.h"
 #include "train/calibrate.h"
 #include "train/plan_lengths.h"
 #include "train/recompute.h"
+#include "train/validate.h"
+#include "train/validate_findings.h"
 
 namespace verlcpp::app {
 namespace {
-
-std::string device_name(const train::TrainConfig& config) {
-  if (config.trainer.device == "cpu") return "cpu";
-  const auto about = cuda::describe_device(0);
-  const auto name = about.find("name");
-  return name == about.end() ? config.trainer.device : name->second;
-}
 
 /// One rank's part, on its thread.
 train::Calibration calibrate_rank(const train::TrainConfig& config, const train::Inputs& inputs,
@@ -36,12 +32,37 @@ train::Calibration calibrate_rank(const train::TrainConfig& config, const train:
   return train::calibrate(engine, config, inputs, options);
 }
 
+void check_request(const CalibrateRequest& request, const config::Node& tree,
+                   const train::TrainConfig& config) {
+  if (config.trainer.device == "check") {
+    throw ConfigError("--calibrate: " + train::Findings(tree).about("trainer.device") +
+                      " computes everything twice, which is not what a run's time is; must be "
+                      "cuda, cpu or auto");
+  }
+  std::vector<train::NamedFile> checks;
+  for (const std::string& file : request.checks) {
+    checks.push_back({"--calibrate-check " + file, file});
+  }
+  train::expect_apart({"--calibrate " + request.file, request.file}, checks, config, tree);
+  check_writable("--calibrate", request.file);
+}
+
 }  // namespace
+
+void forget_cost_files(config::Node& tree) {
+  for (const char* role : {"actor", "ref"}) {
+    const std::string key =
+        std::string("actor_rollout_ref.") + role + ".megatron.dynamic_cp_cost_model";
+    if (tree.find(key) != nullptr) {
+      tree.set(key, config::Node(config::Scalar{}, config::Origin{"--calibrate"}));
+    }
+  }
+}
 
 train::Calibration run_calibration(const CalibrateRequest& request, const config::Node& tree,
                                    const train::TrainConfig& config) {
   expect_one_process();
-  check_writable("--calibrate", request.file);
+  check_request(request, tree, config);
   train::CalibrateOptions options;
   for (const std::string& file : request.checks) {
     options.checks.push_back({file, train::read_lengths("--calibrate-check", file)});
@@ -57,7 +78,7 @@ train::Calibration run_calibration(const CalibrateRequest& request, const config
       },
       {.silence_limit = std::chrono::seconds(config.actor_rollout_ref.nccl_timeout),
        .give_up = end_process});
-  calibration.device = device_name(config);
+  calibration.device = device_name(config.trainer.device);
   return calibration;
 }
 

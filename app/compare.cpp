@@ -8,9 +8,12 @@
 #include "app/launch.h"
 #include "app/result_file.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "parallel/thread_ranks.h"
+#include "train/banner.h"
 #include "train/compare_report.h"
 #include "train/recompute.h"
+#include "train/validate.h"
 
 namespace verlcpp::app {
 namespace {
@@ -41,8 +44,15 @@ train::Comparison compare_rank(const std::vector<train::CompareArm>& arms,
 CompareOutcome run_comparison(const CompareRequest& request, const config::Node& tree) {
   expect_one_process();
   const std::vector<train::CompareArm> arms = train::compare_arms(tree);
-  if (!request.json_file.empty()) check_writable("--compare-json", request.json_file);
   const train::TrainConfig& config = arms.front().config;
+  if (const std::string& file = request.json_file; !file.empty()) {
+    train::expect_apart({"--compare-json " + file, file}, {}, config, arms.front().tree);
+    check_writable("--compare-json", file);
+  }
+  const train::CompareArm& last = arms.back();  // the balanced one, if there is one
+  for (const std::string& warning : train::scheduler_warnings(last.config, last.tree)) {
+    log::warning(warning);
+  }
   const train::Inputs inputs = train::load_inputs(config, arms.front().tree, {}, 1);
   if (inputs.recorded) train::check_same_samples(arms, inputs.recorded->step(0));
   train::Comparison comparison;  // written by rank 0 alone

@@ -31,6 +31,13 @@ std::string choose_device(config::Node& resolved_tree, bool dry_run) {
   return "device: trainer.device=auto chose " + std::string(cuda ? "cuda" : "cpu") + ": " + why;
 }
 
+std::string device_name(const std::string& device) {
+  if (device == "cpu") return "cpu";
+  const auto about = cuda::describe_device(0);
+  const auto name = about.find("name");
+  return name == about.end() ? device : name->second;
+}
+
 parallel::RankDevice make_device(const std::string& device, const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,
                                  std::optional<int64_t> ranks_per_gpu,

@@ -16,6 +16,9 @@ namespace verlcpp::app {
 /// about auto and check, "" for other devices.
 std::string choose_device(config::Node& resolved_tree, bool dry_run);
 
+/// "cpu", or the name of the first GPU.
+std::string device_name(const std::string& device);
+
 /// One rank's device, as `device` (cuda, cpu or check) names it, and its communicators. Without
 /// `ranks_per_gpu` the ranks spread over the GPUs there are. DeviceError when it cannot be had.
 /// Called by all ranks, each on its thread.

@@ -54,6 +54,21 @@ config::Node for_dump(const config::Node& composed) {
   return tree;
 }
 
+/// Prints `text` and keeps `json` in `file` unless that is "": each is tried when the other fails,
+/// since the work was long.
+void deliver(const std::string& text, const std::string& file, const std::string& json) {
+  const auto keep = [&] {
+    if (!file.empty()) write_result(file, json);
+  };
+  try {
+    print(text);
+  } catch (const DeviceError&) {
+    keep();
+    throw;
+  }
+  keep();
+}
+
 /// Returns 1 when the arms' numbers differ, which is a bug of ours.
 int compare(const Options& options, const config::Node& tree) {
   const CompareOutcome outcome =
@@ -61,17 +76,7 @@ int compare(const Options& options, const config::Node& tree) {
                       .json = options.json,
                       .json_file = options.compare_json},
                      tree);
-  const auto keep = [&] {
-    if (!options.compare_json.empty()) write_result(options.compare_json, outcome.json);
-  };
-  // Each is tried when the other fails: the work was long.
-  try {
-    print(outcome.text);
-  } catch (const DeviceError&) {
-    keep();
-    throw;
-  }
-  keep();
+  deliver(outcome.text, options.compare_json, outcome.json);
   if (outcome.differs.empty()) return 0;
   log::error("--compare-dcp: " + outcome.differs +
              " of the arms differ by more than the tolerance, or are not numbers; please report it "
@@ -91,22 +96,45 @@ int selftest(const config::Node& tree) {
 int calibrate(const Options& options, const config::Node& tree, const train::TrainConfig& config) {
   const train::Calibration result = run_calibration(
       {.file = options.calibrate, .checks = options.calibrate_checks}, tree, config);
-  write_result(options.calibrate, train::to_json(result));
-  print(train::to_text(result));
+  deliver(train::to_text(result), options.calibrate, train::to_json(result));
   return 0;
+}
+
+/// As train::device_warnings takes it; a dry run asks no GPU.
+std::string known_device(const train::TrainConfig& config, bool dry_run) {
+  const std::string& device = config.trainer.device;
+  if (device == "cpu") return device;
+  if (device == "auto") return "";
+  if (dry_run) return train::kSomeGpu;
+  try {
+    return device_name(device);
+  } catch (const DeviceError&) {
+    return train::kSomeGpu;  // the run itself will say what is wrong with it
+  }
+}
+
+bool plans_by_costs(const train::TrainConfig& config) {
+  const train::ActorRolloutRefConfig& roles = config.actor_rollout_ref;
+  return roles.actor.megatron.costs.measured || roles.ref.megatron.costs.measured;
 }
 
 int run_job(const Options& options, config::Node& tree, Clock::time_point start) {
   const std::string device = choose_device(tree, options.dry_run);
+  if (!options.calibrate.empty()) forget_cost_files(tree);
   const train::TrainConfig config = train::bind_train_config(tree);
   for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
   log::info(train::kChecksPassed);
   if (!device.empty()) log::info(device);
+  if (plans_by_costs(config)) {
+    const std::string known = known_device(config, options.dry_run);
+    for (const std::string& line : train::device_warnings(config, tree, known)) log::warning(line);
+  }
   if (options.compare_dcp) return compare(options, tree);
   if (options.selftest_layout) return selftest(tree);
   if (!options.calibrate.empty()) return calibrate(options, tree, config);
   for (const std::string& line : train::banner(config, tree)) log::info(line);
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
+  for (const std::string& line : train::scheduler_warnings(config, tree)) log::warning(line);
   if (!options.dry_run) return run_training(config, tree, start);
   print(train::dry_run_report(config, train::load_inputs(config, tree)));
   return 0;

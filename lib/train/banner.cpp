@@ -2,7 +2,7 @@
 
 #include "train/engine.h"
 #include "train/validate.h"
-#include "train/validate_findings.h"
+#include "train/validate_checks.h"
 
 namespace verlcpp::train {
 namespace {
@@ -126,6 +126,23 @@ std::vector<std::string> budget_warnings(const TrainConfig& config, const config
   const bool own_limit =
       ref.dcp && actor.dcp && ref.dcp->max_seqlen_per_rank != actor.dcp->max_seqlen_per_rank;
   if (own_limit) check(ref, kRefLimit, kRefBudget);
+  return warnings;
+}
+
+std::vector<std::string> scheduler_warnings(const TrainConfig& config, const config::Node& tree) {
+  const Findings findings(tree);
+  std::vector<std::string> warnings;
+  for (const Role& role : roles(config)) {
+    const MegatronConfig& m = *role.megatron;
+    if (role.name == "ref" &&
+        (!config.uses_reference() || (inherited(findings, role, "dynamic_cp_scheduler") &&
+                                      inherited(findings, role, "dynamic_cp_cost_model")))) {
+      continue;
+    }
+    const std::string text = scheduler_warning(findings, role.key, m.dynamic_cp_scheduler,
+                                               m.dynamic_context_parallel, m.costs.measured);
+    if (!text.empty()) warnings.push_back(text);
+  }
   return warnings;
 }
 

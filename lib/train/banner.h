@@ -19,4 +19,7 @@ std::vector<std::string> banner(const TrainConfig& config, const config::Node& t
 /// budget when it is used and its limit is not the actor's.
 std::vector<std::string> budget_warnings(const TrainConfig& config, const config::Node& tree);
 
+/// Warnings about a balanced scheduler that has no effect or no measured costs, one for both roles.
+std::vector<std::string> scheduler_warnings(const TrainConfig& config, const config::Node& tree);
+
 }  // namespace verlcpp::train

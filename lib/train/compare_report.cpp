@@ -144,6 +144,8 @@ ordered_json predicted_json(const Comparison& comparison) {
   ordered_json out;
   out["measured_for"] = comparison.predicted_from;  // empty: operations of the layers alone
   out["exchanges_cost"] = comparison.exchanges_cost;
+  // Gradient reduction and optimizer: the file's seconds of a mini-batch, on its ranks.
+  out["between_micro_batches"] = comparison.predicted_from.empty() ? "nothing" : "as measured";
   out["steps"] = ordered_json::array();
   for (const PredictedStep& step : comparison.predicted) {
     ordered_json& entry = out["steps"].emplace_back();

@@ -34,7 +34,8 @@ std::string what_differs(const Disagreement& found);
 /// Aligned text for people.
 std::string to_text(const Comparison& comparison, std::span<const CompareArm> arms,
                     const CompareOptions& options);
-/// {"version": 1, "settings": {...}, "arms": [...], "differences": [...], "verdict": {...}}; every
+/// {"version": 1, "settings": {...}, "arms": [...], "differences": [...],
+/// "predicted": {"measured_for": ..., "steps": [...]}, "verdict": {...}}; every
 /// field is always there, and numbers are those of one step.
 std::string to_json(const Comparison& comparison, std::span<const CompareArm> arms,
                     const CompareOptions& options);

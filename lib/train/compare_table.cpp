@@ -113,10 +113,14 @@ std::string predicted_table(const Comparison& comparison) {
       line.push_back(measured ? fmt::format("{:.4f} s, {}", seconds, speed) : speed);
     }
   }
-  return (measured ? "predicted step by times measured for " + comparison.predicted_from
-                   : std::string("predicted speed by the operations of the layers alone")) +
-         (comparison.exchanges_cost ? "" : ", exchanges of K and V for nothing") + ":\n" +
-         aligned(lines);
+  const std::string by = measured
+                             ? "predicted step by times measured for " + comparison.predicted_from
+                             : "predicted speed by the operations of the layers alone";
+  // A mini-batch's own seconds are the file's, whatever the number of GPUs.
+  const std::string between =
+      measured ? "; gradient reduction and optimizer as measured on the file's ranks" : "";
+  return by + (comparison.exchanges_cost ? "" : ", exchanges of K and V for nothing") + between +
+         ":\n" + aligned(lines);
 }
 
 }  // namespace verlcpp::train

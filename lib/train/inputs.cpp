@@ -199,25 +199,42 @@ void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs,
       complaint, inputs.model_folder, valid));
 }
 
+/// Calls `visit` for the cost files that the run plans by, with the keys that name them.
+void for_each_cost_file(
+    const TrainConfig& config, const config::Node& tree,
+    const std::function<void(const PassCosts&, const std::string& about)>& visit) {
+  const MegatronConfig& actor = config.actor_rollout_ref.actor.megatron;
+  const MegatronConfig& ref = config.actor_rollout_ref.ref.megatron;
+  const auto about = [&](const std::string& role) {
+    return Findings(tree).about("actor_rollout_ref." + role + ".megatron.dynamic_cp_cost_model");
+  };
+  if (actor.costs.measured) visit(actor.costs, about("actor"));
+  const bool own = ref.dynamic_cp_cost_model != actor.dynamic_cp_cost_model;
+  if (own && config.uses_reference() && ref.costs.measured) visit(ref.costs, about("ref"));
+}
+
 /// Measured costs hold for the model, dtype and TP size that were measured.
 void warn_of_other_costs(const TrainConfig& config, const model::ModelConfig& model,
                          const config::Node& tree) {
-  const MegatronConfig& actor = config.actor_rollout_ref.actor.megatron;
-  const MegatronConfig& ref = config.actor_rollout_ref.ref.megatron;
   const std::string subject = cost_subject(model, config);
-  const auto check = [&](const MegatronConfig& megatron, const std::string& role) {
-    const PassCosts& costs = megatron.costs;
-    if (!costs.measured || costs.subject == subject) return;
-    log::warning(
-        Findings(tree).about("actor_rollout_ref." + role + ".megatron.dynamic_cp_cost_model") +
-        " was measured for " + costs.subject + "; this run is " + subject);
-  };
-  check(actor, "actor");
-  const bool own = ref.dynamic_cp_cost_model != actor.dynamic_cp_cost_model;
-  if (own && config.uses_reference()) check(ref, "ref");
+  for_each_cost_file(config, tree, [&](const PassCosts& costs, const std::string& about) {
+    if (costs.subject == subject) return;
+    log::warning(about + " was measured for " + costs.subject + "; this run is " + subject);
+  });
 }
 
 }  // namespace
+
+std::vector<std::string> device_warnings(const TrainConfig& config, const config::Node& tree,
+                                         const std::string& device) {
+  std::vector<std::string> warnings;
+  for_each_cost_file(config, tree, [&](const PassCosts& costs, const std::string& about) {
+    if (costs.device.empty() || device.empty() || costs.device == device) return;
+    if (device == kSomeGpu && costs.device != "cpu") return;
+    warnings.push_back(about + " was measured on " + costs.device + "; this run is on " + device);
+  });
+  return warnings;
+}
 
 std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
                                      const std::string& truncation) {

@@ -41,4 +41,10 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
 std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
                                      const std::string& truncation);
 
+inline constexpr const char* kSomeGpu = "a GPU";  // whose name is not known
+/// A line for every cost file that was measured on another device than `device`: "cpu", a GPU's
+/// name, kSomeGpu, or "" for any.
+std::vector<std::string> device_warnings(const TrainConfig& config, const config::Node& tree,
+                                         const std::string& device);
+
 }  // namespace verlcpp::train

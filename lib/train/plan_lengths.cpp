@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "config/bind.h"
 #include "data/json_reason.h"
 #include "data/line_file.h"
@@ -54,15 +55,27 @@ parallel::AxisSizes read_sizes(KeyReader& read) {
   return sizes;
 }
 
-void read_scheduler(BatchingRule& rule, Findings& findings, const config::Node& name,
-                    const config::Node& file) {
-  const std::string* scheduler = name.get_if<std::string>();
-  check_dcp_scheduler(findings, kMegatron, scheduler == nullptr ? "" : *scheduler);
-  rule.dcp->balanced = scheduler != nullptr && *scheduler == kBalancedScheduler;
-  if (const std::string* path = file.get_if<std::string>()) {
+/// Also of a static plan, which a dry run refuses for them too.
+void read_scheduler(BatchingRule& rule, KeyReader& read, Findings& findings) {
+  const auto optional = [&](const std::string& field, auto& out) {
+    const std::string key = kMegatron + "." + field;
+    if (findings.tree().find(key) != nullptr) read(key, out);
+  };
+  std::string scheduler = kDefaultScheduler;
+  std::optional<std::string> file;
+  const size_t before = findings.problems().size();
+  optional("dynamic_cp_scheduler", scheduler);
+  optional("dynamic_cp_cost_model", file);
+  if (findings.problems().size() != before) return;
+  check_dcp_scheduler(findings, kMegatron, scheduler);
+  if (file) {
     const std::string about = findings.about(kMegatron + ".dynamic_cp_cost_model");
-    rule.cost = read_cost_file(data::expand_home(*path), about).update;
+    rule.cost = read_cost_file(data::expand_home(*file), about).update;
   }
+  if (rule.dcp) rule.dcp->balanced = scheduler == kBalancedScheduler;
+  const std::string warning =
+      scheduler_warning(findings, kMegatron, scheduler, rule.dcp.has_value(), file.has_value());
+  if (!warning.empty()) findings.warn(warning);
 }
 
 void read_dynamic(BatchingRule& rule, Findings& findings) {
@@ -79,7 +92,6 @@ void read_dynamic(BatchingRule& rule, Findings& findings) {
   rule.dcp.emplace();
   if (const int64_t* value = limit.get_if<int64_t>()) rule.dcp->max_seqlen_per_rank = *value;
   if (const int64_t* value = min_cp.get_if<int64_t>()) rule.dcp->min_cp = *value;
-  read_scheduler(rule, findings, at("dynamic_cp_scheduler"), at("dynamic_cp_cost_model"));
 }
 
 void read_static(BatchingRule& rule, KeyReader& read, Findings& findings) {
@@ -145,7 +157,9 @@ BatchingRule plan_rule(const config::Node& resolved_tree) {
   } else {
     read_static(rule, read, findings);
   }
+  read_scheduler(rule, read, findings);
   findings.finish();
+  for (const std::string& warning : findings.warnings()) log::warning(warning);
   return rule;
 }
 

@@ -18,6 +18,15 @@ inline constexpr const char* kChecksPassed =
 /// one ConfigError with a numbered line for each problem; returns the warnings.
 std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree);
 
+/// A file with the flag or the keys that name it.
+struct NamedFile {
+  std::string about, path;
+};
+/// Throws ConfigError, naming both, when a result of this run would be written over a file that it
+/// reads (rows, recording, model, cost files, `more`) or writes besides.
+void expect_apart(const NamedFile& output, const std::vector<NamedFile>& more,
+                  const TrainConfig& config, const config::Node& tree);
+
 /// Longest prompt + response a run can make.
 int64_t longest_sequence(const TrainConfig& config);
 

@@ -56,6 +56,9 @@ void check_dcp_limit(Findings& findings, const std::string& megatron_key,
 void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t pool);
 void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,
                          const std::string& scheduler);
+/// What is to be known about a valid scheduler; "" when nothing.
+std::string scheduler_warning(const Findings& findings, const std::string& megatron_key,
+                              const std::string& scheduler, bool dynamic, bool measured);
 void check_min_cp(Findings& findings, const std::string& megatron_key, const config::Node& min_cp,
                   int64_t pool);
 

@@ -120,6 +120,17 @@ void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,
                "must be default (Megatron-Core's) or balanced (by the cost model)");
 }
 
+std::string scheduler_warning(const Findings& findings, const std::string& megatron_key,
+                              const std::string& scheduler, bool dynamic, bool measured) {
+  if (scheduler != kBalancedScheduler) return "";
+  const std::string about = findings.about(megatron_key + ".dynamic_cp_scheduler");
+  if (!dynamic) return about + " has no effect: dynamic_context_parallel is off";
+  if (measured) return "";
+  return about +
+         " without dynamic_cp_cost_model balances by verl's workload, which charges "
+         "nothing for a micro-batch or a group; --calibrate measures what they cost";
+}
+
 void check_min_cp(Findings& findings, const std::string& megatron_key, const config::Node& min_cp,
                   int64_t pool) {
   if (min_cp.is_null()) return;

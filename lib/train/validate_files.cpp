@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/prompts.h"
 #include "data/replay.h"
 #include "model/model_config.h"
 #include "model/weights_io.h"
@@ -109,11 +110,6 @@ std::string why_no_file(const std::string& path) {
   return fs::exists(path, ignored) ? "is not a regular file" : "no such file";
 }
 
-/// A file of the run with the keys that name it.
-struct NamedFile {
-  std::string about, path;
-};
-
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
   const fs::path left = fs::weakly_canonical(fs::absolute(a, failed), failed);
@@ -149,23 +145,60 @@ std::vector<NamedFile> written_files(const TrainConfig& config, const Findings& 
   return written;
 }
 
+/// Rows and recordings that the run reads.
+std::vector<NamedFile> read_files(const TrainConfig& config, const Findings& findings) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  std::vector<NamedFile> files;
+  const std::string replay_key = "actor_rollout_ref.rollout.replay_path";
+  if (rollout.replay_path) files.push_back({findings.about(replay_key), *rollout.replay_path});
+  for (const std::string& file : config.data.train_files) {
+    files.push_back({findings.about("data.train_files"), file});
+  }
+  return files;
+}
+
+/// config.json, weights, tokenizer and chat template.
+std::vector<NamedFile> model_files(const TrainConfig& config, const Findings& findings) {
+  const std::string& folder = config.actor_rollout_ref.model.path;
+  const std::string about = findings.about("actor_rollout_ref.model.path");
+  std::vector<NamedFile> files;
+  std::error_code failed;
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
+    const std::string name = it->path().filename().string();
+    const bool ours = name == "config.json" || name == "generation_config.json" ||
+                      name.starts_with("tokenizer") || name.starts_with("chat_template") ||
+                      name.starts_with("model.safetensors") || name.ends_with(".safetensors");
+    if (ours) files.push_back({name + " of " + about, it->path().string()});
+  }
+  return files;
+}
+
+std::vector<NamedFile> cost_files(const TrainConfig& config, const Findings& findings) {
+  std::vector<NamedFile> files;
+  for (const Role& role : roles(config)) {
+    const auto& file = role.megatron->dynamic_cp_cost_model;
+    if (file)
+      files.push_back(
+          {findings.about(role.key + ".dynamic_cp_cost_model"), data::expand_home(*file)});
+  }
+  return files;
+}
+
+std::string why_not_apart(const NamedFile& output, const NamedFile& other) {
+  return output.about + " is the same file as " + other.about +
+         ": writing it would destroy the other; must be a file of its own";
+}
+
 /// What a run writes is none of what it reads, and no two writers share a file. Whether that holds.
 bool check_apart(const TrainConfig& config, const std::vector<NamedFile>& written,
                  Findings& findings) {
-  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
-  std::vector<NamedFile> others;
+  std::vector<NamedFile> others = read_files(config, findings);
   bool apart = true;
-  const std::string replay_key = "actor_rollout_ref.rollout.replay_path";
-  if (rollout.replay_path) others.push_back({findings.about(replay_key), *rollout.replay_path});
-  for (const std::string& file : config.data.train_files) {
-    others.push_back({findings.about("data.train_files"), file});
-  }
   for (const NamedFile& output : written) {
     for (const NamedFile& other : others) {
       if (!same_file(output.path, other.path)) continue;
       apart = false;
-      findings.add_text(output.about + " is the same file as " + other.about +
-                        ": writing it would destroy the other; must be a file of its own");
+      findings.add_text(why_not_apart(output, other));
     }
     others.push_back(output);
   }
@@ -248,6 +281,19 @@ void check_files(const TrainConfig& config, Findings& findings) {
   for (const std::string& file : config.data.train_files) {
     findings.require(fs::is_regular_file(file), "data.train_files",
                      file + ": " + why_no_file(file));
+  }
+}
+
+void expect_apart(const NamedFile& output, const std::vector<NamedFile>& more,
+                  const TrainConfig& config, const config::Node& tree) {
+  const Findings findings(tree);
+  std::vector<NamedFile> others = more;
+  for (const auto& files : {read_files(config, findings), model_files(config, findings),
+                            cost_files(config, findings), written_files(config, findings)}) {
+    others.insert(others.end(), files.begin(), files.end());
+  }
+  for (const NamedFile& other : others) {
+    if (same_file(output.path, other.path)) throw ConfigError(why_not_apart(output, other));
   }
 }
 

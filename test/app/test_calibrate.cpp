@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "child.h"
 #include "small_run.h"
 #include "support/catch.h"
 
@@ -99,6 +100,21 @@ TEST_CASE("a calibration's file is planned by, predicted from and warned of") {
                               ContainsSubstring(", float64, TP 1, recompute none\n"));
     CHECK_THAT(other.err, !ContainsSubstring(kA + "ref.megatron.dynamic_cp_cost_model"));
   }
+}
+
+TEST_CASE("a cost model that cannot be written is printed") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("cost.json", "an older one\n");
+  constexpr uint64_t kEnoughForTheTable = 4096;
+  const auto arguments = run(folder.path(), {"--calibrate", file});
+  const auto limited = [&] { return verlcpp::test::Child(arguments, kEnoughForTheTable).wait(); };
+  Outcome outcome = limited();
+  for (int again = 0; again < 9 && outcome.code == 2; ++again) outcome = limited();
+  INFO(outcome.err);
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.out, ContainsSubstring("\nmini_batch "));
+  CHECK_THAT(outcome.err, ContainsSubstring(file + ".tmp: cannot write "));
+  CHECK(file_text(file) == "an older one\n");
 }
 
 TEST_CASE("an older cost file stays when a calibration is refused") {

@@ -90,6 +90,26 @@ TEST_CASE("a plan balanced by a cost model, by hand") {
                 kMegatron + "dynamic_cp_scheduler = 'best' (override 5): must be default");
 }
 
+TEST_CASE("what the balanced scheduler cannot do in a plan is warned of, once") {
+  const auto warned = [](const std::vector<std::string>& more) {
+    const Outcome outcome = plan("[7]", dynamic(more));
+    INFO(outcome.err);
+    CHECK(outcome.code == 0);
+    return outcome.err;
+  };
+  const std::string balanced = kMegatron + "dynamic_cp_scheduler=balanced";
+  CHECK(warned({}).empty());
+  CHECK_THAT(warned({balanced}),
+             StartsWith("warning: " + kMegatron +
+                        "dynamic_cp_scheduler = 'balanced' (override 5) without "
+                        "dynamic_cp_cost_model balances by verl's workload"));
+  CHECK(warned({balanced, kMegatron + "dynamic_context_parallel=False",
+                kActor + "ppo_micro_batch_size_per_gpu=1"}) ==
+        "warning: " + kMegatron +
+            "dynamic_cp_scheduler = 'balanced' (override 5) has no effect: "
+            "dynamic_context_parallel is off\n");
+}
+
 TEST_CASE("static plans: fixed micro-batches and token budgets") {
   const std::vector<std::string> layout = {"--format=json", "trainer.n_gpus_per_node=4",
                                            kMegatron + "context_parallel_size=2"};

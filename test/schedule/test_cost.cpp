@@ -19,6 +19,27 @@ TEST_CASE("the cost of a document: padded rows and its share of the attention") 
   CHECK(document_cost({}, 100, 1, 1) == workload(100));
 }
 
+TEST_CASE("the costs of a group are its counts times the terms, whatever they are") {
+  const CostModel model{.micro_batch = 3,
+                        .document = 1.5,
+                        .linear = 0.25,
+                        .quadratic = 0.125,
+                        .exchange = 7,
+                        .exchanged = 0.5};
+  const std::vector<int64_t> lengths = {1, 17, 4096, 999};
+  const auto terms = model.terms();
+  for (const int64_t tp : {1, 2, 4}) {
+    for (const int64_t cp : {1, 2, 3, 8}) {
+      const auto counts = cost_counts(lengths, tp, cp);
+      double by_counts = 0;
+      for (size_t i = 0; i < terms.size(); ++i) by_counts += counts[i] * terms[i];
+      double by_documents = group_overhead(model, cp);
+      for (int64_t length : lengths) by_documents += document_cost(model, length, tp, cp);
+      CHECK(std::abs(by_documents / by_counts - 1) < 1e-12);
+    }
+  }
+}
+
 TEST_CASE("the cost of a group: what it has of each term") {
   const CostModel model{.micro_batch = 1000,
                         .document = 100,

@@ -98,6 +98,28 @@ TEST_CASE("the reference's own limit is held against its budget, when it is used
   CHECK(warnings({"data.max_token_len_per_gpu=100", kActor + "use_kl_loss=True"}).size() == 1);
 }
 
+TEST_CASE("a balanced scheduler without effect or measured costs is warned of, once") {
+  const std::string scheduler = "megatron.dynamic_cp_scheduler";
+  const auto warned = [](const std::vector<std::string>& base,
+                         const std::vector<std::string>& more) {
+    const test::Configured c = configured(base, more);
+    return scheduler_warnings(c.config, c.tree);
+  };
+  const std::vector<std::string> reference{kActor + "use_kl_loss=True"};
+  CHECK(warned(valid_dynamic_run(), reference).empty());
+  const auto unmeasured =
+      warned(valid_dynamic_run(), {reference[0], kActor + scheduler + "=balanced"});
+  REQUIRE(unmeasured.size() == 1);
+  CHECK_THAT(unmeasured[0], ContainsSubstring("charges nothing for a micro-batch"));
+  const auto off = warned(valid_run(), {kActor + scheduler + "=balanced"});
+  REQUIRE(off.size() == 1);
+  CHECK_THAT(off[0], ContainsSubstring("has no effect: dynamic_context_parallel is off"));
+  const auto of_ref = warned(valid_dynamic_run(),
+                             {reference[0], "actor_rollout_ref.ref." + scheduler + "=balanced"});
+  REQUIRE(of_ref.size() == 1);
+  CHECK_THAT(of_ref[0], ContainsSubstring("actor_rollout_ref.ref.megatron."));
+}
+
 TEST_CASE("lengths of a first mini-batch") {
   const test::Configured c =
       configured(valid_run(), {kActor + "ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=2",

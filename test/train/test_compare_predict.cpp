@@ -91,6 +91,7 @@ TEST_CASE("the balanced arm computes the same, and its own plan") {
   const auto json = nlohmann::json::parse(to_json(comparison, arms, options));
   CHECK(json["arms"][3]["predicted_seconds"].is_null());
   CHECK(json["predicted"]["measured_for"] == "");
+  CHECK(json["predicted"]["between_micro_batches"] == "nothing");
   REQUIRE(json["predicted"]["steps"].size() == 3);
   CHECK(json["predicted"]["steps"][0]["arms"][0]["speedup"] == 1.0);
   CHECK(json["predicted"]["steps"][0]["arms"][3]["name"] == "dcp-balanced");
@@ -120,13 +121,16 @@ TEST_CASE("a measured file gives seconds for every arm") {
   CHECK(json["arms"][1]["predicted_seconds"] == *comparison.arms[1].predicted_seconds);
   CHECK(json["predicted"]["measured_for"] == "a model");
   CHECK(json["predicted"]["exchanges_cost"] == false);
+  CHECK(json["predicted"]["between_micro_batches"] == "as measured");
   CHECK(json["predicted"]["steps"][2]["arms"][2]["seconds"] == comparison.predicted[2].seconds[2]);
   CHECK_THAT(predicted_table(comparison),
              ContainsSubstring("predicted step by times measured for a model, exchanges of K and V "
-                               "for nothing:\n"));
+                               "for nothing; gradient reduction and optimizer as measured on the "
+                               "file's ranks:\n"));
   Comparison with_exchanges = comparison;
   with_exchanges.exchanges_cost = true;
-  CHECK_THAT(predicted_table(with_exchanges), ContainsSubstring("times measured for a model:\n"));
+  CHECK_THAT(predicted_table(with_exchanges),
+             ContainsSubstring("times measured for a model; gradient "));
 }
 
 TEST_CASE(

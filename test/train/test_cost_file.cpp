@@ -11,6 +11,7 @@
 #include "support/temporary_folder.h"
 #include "train/cost_file.h"
 #include "train/engine.h"
+#include "train/inputs.h"
 #include "train/plan_lengths.h"
 
 using namespace verlcpp;
@@ -191,6 +192,26 @@ TEST_CASE("every pass plans by its own costs, and --plan by the update's") {
   const BatchingRule rule = plan_rule(run.tree);
   CHECK(rule.dcp->balanced);
   CHECK(shown(make_planner(rule)(lengths)) == by(c.costs.update));
+}
+
+TEST_CASE("another device than the measured one is warned of") {
+  const TemporaryFolder folder;
+  const auto warned = [&](const std::string& measured, const std::string& device) {
+    Calibration c = calibration();
+    c.device = measured;
+    const std::string file = folder.write("cost.json", to_json(c));
+    const auto run = configured(test::valid_dynamic_run(), {kKey + "='" + file + "'"});
+    const std::vector<std::string> lines = device_warnings(run.config, run.tree, device);
+    if (lines.empty()) return std::string("none");
+    return lines.size() == 1 ? lines[0].substr(lines[0].find(") ") + 2) : "several";
+  };
+  CHECK(warned("cpu", "cpu") == "none");
+  CHECK(warned("cpu", "") == "none");
+  CHECK(warned("a card", "a card") == "none");
+  CHECK(warned("a card", kSomeGpu) == "none");
+  CHECK(warned("a card", "cpu") == "was measured on a card; this run is on cpu");
+  CHECK(warned("cpu", kSomeGpu) == "was measured on cpu; this run is on a GPU");
+  CHECK(warned("a card", "another") == "was measured on a card; this run is on another");
 }
 
 TEST_CASE("balanced without a file plans by verl's workload, default needs no file") {
