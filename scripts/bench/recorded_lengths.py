@@ -11,6 +11,7 @@ import argparse
 import json
 import pathlib
 import random
+import shlex
 import sys
 
 
@@ -31,7 +32,12 @@ def parsed():
 
 
 def read_lengths(path, n):
-    lengths = json.loads(path.read_text())
+    try:
+        lengths = json.loads(path.read_text())
+    except OSError as error:
+        sys.exit(f"{path}: cannot be read: {error.strerror}")
+    except ValueError as error:
+        sys.exit(f"{path}: is not JSON: {error}")
     whole = isinstance(lengths, list) and all(type(length) is int for length in lengths)
     if not whole or not lengths or min(lengths) < 2:
         sys.exit(f"{path}: must hold an array of integers, each at least 2: a prompt and a response")
@@ -44,31 +50,43 @@ def prompt_of(length, share):
     return min(max(round(share * length), 1), length - 1)
 
 
+def write_rows(out, lengths, options):
+    """Returns the longest prompt and the longest response."""
+    draw = random.Random(options.seed)
+    longest_prompt = longest_response = 1
+    for index, length in enumerate(lengths):
+        prompt = prompt_of(length, options.prompt_share)
+        ids = [draw.randrange(options.vocab) for _ in range(length)]
+        row = {
+            "uid": f"group{index // options.n}",
+            "prompt_ids": ids[:prompt],
+            "response_ids": ids[prompt:],
+            "reward": draw.random(),
+        }
+        out.write(json.dumps(row) + "\n")
+        longest_prompt = max(longest_prompt, prompt)
+        longest_response = max(longest_response, length - prompt)
+    return longest_prompt, longest_response
+
+
 def main():
     options = parsed()
     lengths = read_lengths(options.lengths, options.n)
-    draw = random.Random(options.seed)
-    longest_prompt = longest_response = 1
-    with open(options.output, "w") as out:
-        for index, length in enumerate(lengths):
-            prompt = prompt_of(length, options.prompt_share)
-            ids = [draw.randrange(options.vocab) for _ in range(length)]
-            row = {
-                "uid": f"group{index // options.n}",
-                "prompt_ids": ids[:prompt],
-                "response_ids": ids[prompt:],
-                "reward": draw.random(),
-            }
-            out.write(json.dumps(row) + "\n")
-            longest_prompt = max(longest_prompt, prompt)
-            longest_response = max(longest_response, length - prompt)
+    if options.output.exists() and options.output.samefile(options.lengths):
+        sys.exit(f"{options.output}: is the file of lengths; the recording must be a file of its own")
+    try:
+        with open(options.output, "w") as out:
+            longest_prompt, longest_response = write_rows(out, lengths, options)
+    except OSError as error:
+        sys.exit(f"{options.output}: cannot be written: {error.strerror}")
     print(
         "actor_rollout_ref.rollout.name=replay",
-        f"actor_rollout_ref.rollout.replay_path={options.output}",
+        shlex.quote(f"actor_rollout_ref.rollout.replay_path={options.output}"),
         f"data.train_batch_size={len(lengths) // options.n}",
         f"actor_rollout_ref.rollout.n={options.n}",
         f"data.max_prompt_length={longest_prompt}",
         f"data.max_response_length={longest_response}",
+        "trainer.total_training_steps=1",
     )
 
 
