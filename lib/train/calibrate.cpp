@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "schedule/cost_fit.h"
 #include "train/calibrate_cases.h"
+#include "train/cost_subject.h"
 #include "train/initial_weights.h"
 #include "train/log_prob_pass.h"
 #include "train/optimizer.h"
@@ -276,34 +277,7 @@ void expect_tokens_cost(const TrainConfig& config, const PassCosts& costs) {
       longest_sequence(config)));
 }
 
-/// "none", "'full' uniform", "'full' block 3".
-std::string recompute_text(const MegatronConfig& megatron) {
-  const config::Node* granularity = transformer_override(megatron, "recompute_granularity");
-  if (granularity == nullptr) return "none";
-  std::string text = config::to_inline(*granularity);
-  for (const char* key : {"recompute_modules", "recompute_method", "recompute_num_layers"}) {
-    const config::Node* node = transformer_override(megatron, key);
-    if (node != nullptr) text += " " + config::to_inline(*node);
-  }
-  return text;
-}
-
 }  // namespace
-
-std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config) {
-  const ActorRolloutRefConfig& roles = config.actor_rollout_ref;
-  const MegatronConfig& megatron = roles.actor.megatron;
-  const bool gathers = cp_comm_type(megatron) == model::CpCommType::kAllGather;
-  return fmt::format(
-      "{}, {} layers, hidden {}, ffn {}, heads {}, kv heads {}, head dim {}, vocabulary {}, {}, TP "
-      "{}, recompute {}{}{}{}",
-      model.architecture, model.layers, model.hidden, model.ffn, model.heads, model.kv_heads,
-      model.head_dim, model.vocab, megatron.dtype, megatron.tensor_model_parallel_size,
-      recompute_text(megatron), gathers ? ", cp_comm_type all_gather" : "",
-      megatron.tensor_model_parallel_size > 1 && megatron.sequence_parallel ? ", sequence parallel"
-                                                                            : "",
-      roles.model.use_fused_kernels ? ", fused kernels" : "");
-}
 
 void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& checks) {
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);

@@ -25,10 +25,6 @@ struct CalibrateOptions {
   std::function<double()> clock = wall_seconds;  // seconds, read on every rank's thread
 };
 
-/// "Qwen2ForCausalLM, 24 layers, hidden 896, ..., bfloat16, TP 1, recompute none": what a file's
-/// seconds hold for.
-std::string cost_subject(const model::ModelConfig& model, const TrainConfig& config);
-
 /// Times micro-batches of random tokens, forward and backward and forward alone, on the weights
 /// that a run would begin with: documents of equal lengths up to what a group holds (group_limit),
 /// in groups of every size that dynamic CP may form (group_sizes). Of a document as large a share

@@ -62,14 +62,10 @@ int64_t batch_tokens(const Comparison& comparison) {
   return std::accumulate(comparison.lengths.begin(), comparison.lengths.end(), int64_t{0});
 }
 
-ordered_json settings_json(const Comparison& comparison, std::span<const CompareArm> arms,
-                           const CompareOptions& options) {
+ordered_json layout_json(std::span<const CompareArm> arms) {
   const TrainConfig& config = arms.front().config;
-  const ActorConfig& actor = config.actor_rollout_ref.actor;
   const parallel::AxisSizes sizes = batching_rule(config, Pass::kActorUpdate).sizes;
   const int64_t limit = compare_limit(arms.front());
-  const auto [shortest, longest] =
-      std::minmax_element(comparison.lengths.begin(), comparison.lengths.end());
   const std::optional<DcpSettings> dcp =
       dcp_settings(arms.back().config.actor_rollout_ref.actor.megatron);
   ordered_json out;
@@ -82,6 +78,16 @@ ordered_json settings_json(const Comparison& comparison, std::span<const Compare
   out["limit_tokens_per_rank"] = limit;
   out["static_pack_tokens"] = limit * sizes.cp;
   out["min_dynamic_context_parallel_size"] = dcp ? dcp->min_cp : 1;
+  return out;
+}
+
+ordered_json settings_json(const Comparison& comparison, std::span<const CompareArm> arms,
+                           const CompareOptions& options) {
+  const TrainConfig& config = arms.front().config;
+  const ActorConfig& actor = config.actor_rollout_ref.actor;
+  const auto [shortest, longest] =
+      std::minmax_element(comparison.lengths.begin(), comparison.lengths.end());
+  ordered_json out = layout_json(arms);
   out["train_batch_size"] = config.data.train_batch_size;
   out["n"] = config.actor_rollout_ref.rollout.n;
   out["ppo_mini_batch_size"] = actor.ppo_mini_batch_size;
@@ -161,6 +167,31 @@ ordered_json predicted_json(const Comparison& comparison) {
            {"speedup", step.seconds.front() / step.seconds[i]}});
     }
   }
+  return out;
+}
+
+ordered_json difference_json(const ArmResult& arm, const ArmResult& reference) {
+  const ArmDifference d = difference(arm, reference), first = difference(arm, reference, 1);
+  ordered_json out;
+  out["arm"] = arm.name;
+  out["against"] = reference.name;
+  out["loss_abs"] = d.loss_abs;
+  out["loss_rel"] = d.loss_rel;
+  out["grad_norm_rel"] = d.grad_norm_rel;
+  out["speedup"] = d.speedup;
+  out["first_mini_batch"] = {{"loss_abs", first.loss_abs}, {"grad_norm_rel", first.grad_norm_rel}};
+  return out;
+}
+
+ordered_json verdict_json(const Verdict& verdict) {
+  ordered_json out;
+  out["equal_tokens"] = verdict.equal_tokens;
+  out["loss_tolerance"] = verdict.tolerance.loss;
+  out["loss_within_tolerance"] = verdict.differing.losses.empty();
+  out["grad_norm_tolerance"] = verdict.tolerance.grad_norm;
+  out["grad_norm_within_tolerance"] = verdict.differing.grad_norms.empty();
+  out["judged_mini_batches"] = verdict.first_alone ? "first" : "all";
+  out["all_gradients_zero"] = verdict.nothing_learned;
   return out;
 }
 
@@ -284,31 +315,12 @@ std::string to_json(const Comparison& comparison, std::span<const CompareArm> ar
   out["settings"] = settings_json(comparison, arms, options);
   out["arms"] = ordered_json::array();
   out["differences"] = ordered_json::array();
-  const ArmResult& reference = comparison.arms.front();
   for (const ArmResult& arm : comparison.arms) {
     out["arms"].push_back(arm_json(arm));
-    const ArmDifference d = difference(arm, reference);
-    ordered_json entry;
-    entry["arm"] = arm.name;
-    entry["against"] = reference.name;
-    entry["loss_abs"] = d.loss_abs;
-    entry["loss_rel"] = d.loss_rel;
-    entry["grad_norm_rel"] = d.grad_norm_rel;
-    entry["speedup"] = d.speedup;
-    const ArmDifference first = difference(arm, reference, 1);
-    entry["first_mini_batch"] = {{"loss_abs", first.loss_abs},
-                                 {"grad_norm_rel", first.grad_norm_rel}};
-    out["differences"].push_back(entry);
+    out["differences"].push_back(difference_json(arm, comparison.arms.front()));
   }
   out["predicted"] = predicted_json(comparison);
-  const Verdict verdict = judge(comparison, arms.front().config);
-  out["verdict"]["equal_tokens"] = verdict.equal_tokens;
-  out["verdict"]["loss_tolerance"] = verdict.tolerance.loss;
-  out["verdict"]["loss_within_tolerance"] = verdict.differing.losses.empty();
-  out["verdict"]["grad_norm_tolerance"] = verdict.tolerance.grad_norm;
-  out["verdict"]["grad_norm_within_tolerance"] = verdict.differing.grad_norms.empty();
-  out["verdict"]["judged_mini_batches"] = verdict.first_alone ? "first" : "all";
-  out["verdict"]["all_gradients_zero"] = verdict.nothing_learned;
+  out["verdict"] = verdict_json(judge(comparison, arms.front().config));
   return out.dump(2);
 }
 

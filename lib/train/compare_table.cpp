@@ -26,7 +26,8 @@ struct Row {
   std::function<std::string(const ArmResult&)> cell;
 };
 
-std::vector<Row> rows(const ArmResult& reference) {
+/// What an arm took and what it did.
+std::vector<Row> work_rows(const ArmResult& reference) {
   return {
       {"step time, median",
        [](const ArmResult& a) { return fmt::format("{:.4f} s", a.median_seconds()); }},
@@ -52,7 +53,12 @@ std::vector<Row> rows(const ArmResult& reference) {
        [](const ArmResult& a) { return fmt::format("{:.3f}", a.predicted_balance); }},
       {"balance, measured",
        [](const ArmResult& a) { return fmt::format("{:.3f}", a.measured_balance); }},
-      {"peak memory of a rank", [](const ArmResult& a) { return human_bytes(a.peak_bytes); }},
+      {"peak memory of a rank", [](const ArmResult& a) { return human_bytes(a.peak_bytes); }}};
+}
+
+/// What an arm computed, and how far from the reference.
+std::vector<Row> number_rows(const ArmResult& reference) {
+  return {
       {"loss", [](const ArmResult& a) { return fmt::format("{:.9g}", a.loss()); }},
       {"  difference",
        [&](const ArmResult& a) {
@@ -93,9 +99,11 @@ std::string compare_table(const Comparison& comparison) {
   const ArmResult& reference = comparison.arms.front();
   std::vector<std::vector<std::string>> lines = {{""}};
   for (const ArmResult& arm : comparison.arms) lines.front().push_back(arm.name);
-  for (const Row& row : rows(reference)) {
-    auto& line = lines.emplace_back(1, row.label);
-    for (const ArmResult& arm : comparison.arms) line.push_back(row.cell(arm));
+  for (const auto& rows : {work_rows(reference), number_rows(reference)}) {
+    for (const Row& row : rows) {
+      auto& line = lines.emplace_back(1, row.label);
+      for (const ArmResult& arm : comparison.arms) line.push_back(row.cell(arm));
+    }
   }
   return aligned(lines);
 }

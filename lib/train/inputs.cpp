@@ -10,7 +10,7 @@
 #include "data/chat_template.h"
 #include "model/tp_shard.h"
 #include "rollout/reward.h"
-#include "train/calibrate.h"
+#include "train/cost_subject.h"
 #include "train/optimizer.h"
 #include "train/update_pass.h"
 #include "train/validate_findings.h"

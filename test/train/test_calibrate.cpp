@@ -10,6 +10,7 @@
 #include "support/catch.h"
 #include "train/calibrate.h"
 #include "train/calibrate_cases.h"
+#include "train/cost_subject.h"
 #include "train/recompute.h"
 
 using namespace verlcpp;
