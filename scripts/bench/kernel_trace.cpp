@@ -1,6 +1,6 @@
 // A library that the CUDA driver loads into a process ($CUDA_INJECTION64_PATH): it writes what the
 // GPU did, one line each of device, start and end in nanoseconds and mangled name, to the file that
-// $KERNEL_TRACE names. For scripts/bench/profile.py.
+// $KERNEL_TRACE names. For scripts/bench/step_profile.py.
 
 #include <cupti.h>
 

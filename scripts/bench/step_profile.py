@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where the time of a training step goes on the GPU, by kind of work.
 
-  scripts/bench/profile.py [--json FILE] [--trace LIBRARY] PROGRAM ARGUMENTS...
+  scripts/bench/step_profile.py [--json FILE] [--trace LIBRARY] PROGRAM ARGUMENTS...
 
 PROGRAM is `bench step ...`; it runs with the kernel trace (`ninja -C build kernel_trace`) loaded into
 it. A step is what lies between two passes of AdamW; of all whole steps the one of median length is
