@@ -186,6 +186,7 @@ std::vector<std::string> micro_batches_of(int size) {
 
 std::vector<Layout> all_layouts() {
   std::vector<Layout> all{
+      static_cp(2, 1, {}),
       static_cp(2, 2, {}),
       static_cp(3, 3, {}),
       static_cp(4, 4, {}),
@@ -211,6 +212,7 @@ std::vector<Layout> all_layouts() {
     all.push_back(
         without_zero1(with_tp(static_cp(2, 1, micro_batches_of(2)), 4, sequence_parallel)));
   }
+  all.push_back(without_zero1(static_cp(2, 1, {})));
   all.push_back(without_zero1(static_cp(4, 2, {})));
   all.push_back(without_zero1(dynamic_cp(6, 3, kLongest / 6)));
   all.push_back(with_fused_head(static_cp(1, 1, {})));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/linear_loss.h"
 #include "parallel/thread_ranks.h"
 #include "train/log_prob_pass.h"
 #include "train/pipeline.h"
@@ -22,10 +23,44 @@ double largest(const std::vector<double>& a, const std::vector<double>& b) {
   return difference;
 }
 
-TokenValues pass(const Engine& engine, const model::ParameterBuffer& weights,
-                 const std::vector<data::Trajectory>& batch, const TrainConfig& config, Pass kind) {
-  const auto plan = make_planner(batching_rule(config, kind))(lengths_of(batch));
+TokenValues old_log_probs(const Engine& engine, const model::ParameterBuffer& weights,
+                          const std::vector<data::Trajectory>& batch, const TrainConfig& config) {
+  const auto plan = make_planner(batching_rule(config, Pass::kOldLogProb))(lengths_of(batch));
   return log_prob_pass(engine, weights, batch, plan).value().log_prob;
+}
+
+/// Of the update's own forward, which goes straight on to a gradient (of nothing).
+TokenValues trained(const Engine& engine, const model::ParameterBuffer& weights,
+                    const std::vector<data::Trajectory>& batch, const TrainConfig& config) {
+  const model::ParameterBuffer grad(engine.backend, weights.layout(),
+                                    model::statistics_dtype(weights.flat().dtype()),
+                                    MemoryTag::kMainGrad);
+  engine.backend.fill_zero(grad.flat());
+  std::vector<size_t> offset{0};
+  for (const data::Trajectory& t : batch) offset.push_back(offset.back() + t.response_ids.size());
+  std::vector<double> flat(offset.back(), 0.0);
+  const auto tokens = token_rows(batch);
+  const auto plan = make_planner(batching_rule(config, Pass::kActorUpdate))(lengths_of(batch));
+  const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
+  for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
+    const RankMicroBatch mine = prepare(engine, micro_batch, batch, tokens);
+    const std::vector<double> zeros(mine.head.size(), 0.0);
+    TokenRecord record;
+    engine.transformer.train(weights, mine.device, attention, {},
+                             linear_loss(engine.backend, zeros, zeros, &record), grad);
+    for (size_t i = 0; i < mine.head.size(); ++i) {
+      const HeadRow& row = mine.head[i];
+      flat[offset[static_cast<size_t>(row.sample)] + static_cast<size_t>(row.token)] =
+          record.log_prob.at(i);
+    }
+  }
+  const std::vector<double> whole = engine.sum_over_pool(flat);
+  TokenValues values;
+  for (size_t s = 0; s < batch.size(); ++s) {
+    values.emplace_back(whole.begin() + static_cast<std::ptrdiff_t>(offset[s]),
+                        whole.begin() + static_cast<std::ptrdiff_t>(offset[s + 1]));
+  }
+  return values;
 }
 
 OnPolicyDifference measure(const Engine& engine, const MemoryCase& c, const TrainConfig& config,
@@ -35,7 +70,7 @@ OnPolicyDifference measure(const Engine& engine, const MemoryCase& c, const Trai
   const model::ParameterBuffer weights(engine.backend, layout, dtype, MemoryTag::kWeights);
   initialize(engine.backend, weights, 1);
   const auto batch = rollout_batch(engine, weights, config, memory_inputs(c, config), 0).value();
-  const TokenValues old = pass(engine, weights, batch, config, Pass::kOldLogProb);
+  const TokenValues old = old_log_probs(engine, weights, batch, config);
 
   OnPolicyDifference difference;
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -45,7 +80,7 @@ OnPolicyDifference measure(const Engine& engine, const MemoryCase& c, const Trai
       mini_batches(static_cast<int64_t>(batch.size()), update_options(config), 0).at(0);
   std::vector<data::Trajectory> mini;
   for (const int i : first) mini.push_back(batch[static_cast<size_t>(i)]);
-  const TokenValues now = pass(engine, weights, mini, config, Pass::kActorUpdate);
+  const TokenValues now = trained(engine, weights, mini, config);
   for (size_t i = 0; i < mini.size(); ++i) {
     difference.updated =
         std::max(difference.updated, largest(now[i], old[static_cast<size_t>(first[i])]));
