@@ -25,7 +25,7 @@ using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 void check_cudnn(fe::error_t error, const std::string& what) {
   if (error.is_good()) return;
-  throw DeviceError("cuDNN " + cudnn_version() + ": " + what + ": " + error.get_message());
+  throw_library_failure("cuDNN " + cudnn_version() + ": " + what + ": " + error.get_message());
 }
 
 enum Uid : int64_t {

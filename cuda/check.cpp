@@ -1,12 +1,42 @@
 #include "cuda/check.h"
 
 #include "base/error.h"
+#include "cuda/memory_message.h"
 
 namespace verlcpp::cuda {
+namespace {
+
+struct Card {
+  int device = 0;
+  size_t free = 0, total = 0;
+};
+
+/// Of the thread's device; false when the driver does not say.
+bool ask(Card& card) {
+  return cudaGetDevice(&card.device) == cudaSuccess &&
+         cudaMemGetInfo(&card.free, &card.total) == cudaSuccess;
+}
+
+std::string full(const Card& card, const std::string& reason) {
+  return full_card_message(card.device, static_cast<int64_t>(card.free),
+                           static_cast<int64_t>(card.total), reason);
+}
+
+}  // namespace
 
 void check(cudaError_t status, const std::string& what) {
   if (status == cudaSuccess) return;
-  throw DeviceError("CUDA: " + what + ": " + cudaGetErrorString(status));
+  const std::string reason = "CUDA: " + what + ": " + cudaGetErrorString(status);
+  Card card;
+  if (status == cudaErrorMemoryAllocation && ask(card)) throw DeviceError(full(card, reason));
+  throw DeviceError(reason);
+}
+
+void throw_library_failure(const std::string& message) {
+  constexpr size_t kAllButFull = size_t{256} << 20;
+  Card card;
+  if (ask(card) && card.free < kAllButFull) throw DeviceError(full(card, message));
+  throw DeviceError(message);
 }
 
 }  // namespace verlcpp::cuda

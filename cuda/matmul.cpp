@@ -46,8 +46,8 @@ struct Cublas {
 
 void check_cublas(cublasStatus_t status, const std::string& what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw DeviceError("cuBLAS: " + what + " failed with status " +
-                    std::to_string(static_cast<int>(status)));
+  throw_library_failure("cuBLAS: " + what + " failed with status " +
+                        std::to_string(static_cast<int>(status)));
 }
 
 cudaDataType type_of(const Tensor& x) {

@@ -20,13 +20,11 @@ constexpr size_t kSmallestGrowth = size_t{32} << 20, kLargestGrowth = size_t{1} 
 size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 /// Best fit leaves holes that nothing fits: a hundredth of the peak in most steps, a tenth in some.
-/// No more than the rank's share of what is free leaves, less what libraries take from the card
-/// later (contexts, NCCL's buffers, modules).
+/// No more than the rank's share of what is free leaves.
 size_t with_slack(size_t bytes, size_t share) {
-  constexpr size_t kForLibraries = size_t{1} << 30;
   const size_t wanted = bytes / 16 + kSmallestGrowth;
   if (share == 0) return whole_pages(bytes + wanted);  // not known
-  const size_t most = share > bytes + kForLibraries ? share - bytes - kForLibraries : 0;
+  const size_t most = share > bytes ? share - bytes : 0;
   return whole_pages(bytes + std::min(wanted, most));
 }
 

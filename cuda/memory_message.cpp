@@ -69,6 +69,13 @@ std::string out_of_memory_message(const OutOfMemory& refused) {
   return text + "; --dry-run prints what a run needs";
 }
 
+std::string full_card_message(int device, int64_t free, int64_t total, const std::string& reason) {
+  return "out of memory on GPU " + std::to_string(device) + ": " + of_the_card(free, total) +
+         ", too little for what CUDA and its libraries need (" + reason +
+         "). End what else runs on the card, choose another with CUDA_VISIBLE_DEVICES, or lower " +
+         kTokenBudget + "; --dry-run prints what a run needs";
+}
+
 std::string no_room_message(int device, int64_t free, int64_t total, int64_t needed,
                             int64_t ranks_per_gpu) {
   std::string text = "GPU " + std::to_string(device) +
@@ -78,8 +85,9 @@ std::string no_room_message(int device, int64_t free, int64_t total, int64_t nee
     text += " by " + std::to_string(ranks_per_gpu) + " ranks of " + human_bytes(needed) +
             " (trainer.ranks_per_gpu)";
   }
+  text += ", and " + human_bytes(kForLibraries) + " by CUDA's libraries";
   // Less than the run's own share is missing even from an empty card, or somebody else holds it.
-  if (needed * ranks_per_gpu <= total) {
+  if (needed * ranks_per_gpu + kForLibraries <= total) {
     text +=
         ". Other processes hold the rest: end them, or choose another card with "
         "CUDA_VISIBLE_DEVICES";

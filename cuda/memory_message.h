@@ -24,7 +24,15 @@ struct OutOfMemory {
 /// make the item smaller.
 std::string out_of_memory_message(const OutOfMemory& refused);
 
-/// A card without room for its ranks before anything is loaded: `needed` bytes each.
+/// What contexts are followed by: kernels as they are first launched, handles and buffers of
+/// cuBLAS, cuDNN and NCCL. Bytes of a card, beside what its ranks plan.
+constexpr int64_t kForLibraries = int64_t{1} << 30;
+
+/// A card that CUDA or a library found full, outside any rank's own memory. `reason`: its words.
+std::string full_card_message(int device, int64_t free, int64_t total, const std::string& reason);
+
+/// A card without room for its ranks before anything is loaded: `needed` bytes each, and
+/// kForLibraries.
 std::string no_room_message(int device, int64_t free, int64_t total, int64_t needed,
                             int64_t ranks_per_gpu);
 

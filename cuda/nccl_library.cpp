@@ -16,13 +16,16 @@ std::string text_of(int version) {
 
 }  // namespace
 
-NcclLibrary::NcclLibrary() {
+Library open_nccl() {
+  const Library library("several GPUs", {"libnccl.so.2"});
   int version = 0;
-  get_version(&version);
+  library.function<decltype(ncclGetVersion)>("ncclGetVersion")(&version);
   if (version < kOldest) {
-    throw DeviceError("NCCL " + text_of(version) + " is too old: several GPUs need " +
-                      text_of(kOldest) + " or newer; name its folder in LD_LIBRARY_PATH");
+    throw DeviceError("trainer.device=cuda: several GPUs need NCCL " + text_of(kOldest) +
+                      " or newer, found NCCL " + text_of(version) + " (" + library.path() +
+                      "); name the folder of a newer one in LD_LIBRARY_PATH");
   }
+  return library;
 }
 
 const NcclLibrary& nccl() {

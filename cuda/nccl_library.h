@@ -6,13 +6,13 @@
 
 namespace verlcpp::cuda {
 
+/// DeviceError when it is missing or, before any function that an old one lacks is looked for, too
+/// old.
+Library open_nccl();
+
 /// The functions used of NCCL, opened at run time.
 struct NcclLibrary {
-  NcclLibrary();
-
-  Library library{"several GPUs", {"libnccl.so.2"}};
-  decltype(ncclGetVersion)* get_version =
-      library.function<decltype(ncclGetVersion)>("ncclGetVersion");
+  Library library = open_nccl();
   decltype(ncclGetUniqueId)* get_unique_id =
       library.function<decltype(ncclGetUniqueId)>("ncclGetUniqueId");
   decltype(ncclCommInitRankConfig)* init_rank =

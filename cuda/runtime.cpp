@@ -50,14 +50,14 @@ void expect_device(int64_t device) {
                     "trainer.ranks_per_gpu");
 }
 
-/// Bytes free for each rank.
+/// Bytes free for each rank, beside kForLibraries.
 int64_t room_on(int device, const Reservation& reservation) {
   const std::string gpu = "GPU " + std::to_string(device);
   check(cudaSetDevice(device), gpu);
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), gpu + ", cudaMemGetInfo");
   const int64_t needed = reservation.planned.total;
-  const int64_t share = static_cast<int64_t>(free) / reservation.ranks_per_gpu;
+  const int64_t share = (static_cast<int64_t>(free) - kForLibraries) / reservation.ranks_per_gpu;
   if (share >= needed) return share;
   throw DeviceError(no_room_message(device, static_cast<int64_t>(free), static_cast<int64_t>(total),
                                     needed, reservation.ranks_per_gpu));

@@ -17,7 +17,8 @@ namespace verlcpp::cuda {
 struct Reservation {
   MemoryBytes planned;
   int64_t ranks_per_gpu = 1;
-  int64_t share = 0;  // bytes free for each rank, before any rank took its own; 0: not known
+  // Bytes free for each rank beside kForLibraries, before any rank took its own; 0: not known.
+  int64_t share = 0;
 };
 
 struct BackendOptions {

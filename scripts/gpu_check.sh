@@ -57,33 +57,49 @@ except OSError as error:
     print("cuDNN: none is found:", error)'
 }
 
-make_parity_folder() {
+# In the background: the models' float64 takes longer than the build. Where there are several GPUs, on
+# the last.
+last_gpu() { python3 -c 'import torch; print(f"cuda:{max(torch.cuda.device_count() - 1, 0)}")'; }
+parity_maker=
+start_parity_maker() {
   if [[ -n "${VERLCPP_PARITY_DIR:-}" ]]; then
     said "transformers' numbers: $VERLCPP_PARITY_DIR"
   elif python3 -c 'import torch, transformers' 2>/dev/null; then
     export VERLCPP_PARITY_DIR="$PWD/$folder/parity"
     rm -rf "$VERLCPP_PARITY_DIR"
-    local status=0
-    python3 scripts/parity/transformers_reference.py "$VERLCPP_PARITY_DIR" \
-      ${parity_options[@]+"${parity_options[@]}"} 2>"$folder/parity.log" || status=$?
-    if [[ $status -ne 0 ]]; then
-      tail -n 20 "$folder/parity.log"
-      said "FAILED: scripts/parity/transformers_reference.py ended with $status"
-      count "$status"
-      unset VERLCPP_PARITY_DIR
-    fi
+    mkdir -p "$folder"
+    python3 scripts/parity/transformers_reference.py "$VERLCPP_PARITY_DIR" --device "$(last_gpu)" \
+      ${parity_options[@]+"${parity_options[@]}"} >"$folder/parity.log" 2>&1 &
+    parity_maker=$!
   else
     said "skipped: transformers' numbers, python3 has no torch and transformers"
   fi
 }
 
-run_suite() {
-  local counts p f
-  rm -f "$folder/meson-logs/testlog.json"
-  meson test -C "$folder" --no-rebuild --suite gpu --print-errorlogs || true
-  counts=$(python3 scripts/count_tests.py "$folder/meson-logs/testlog.json") || true
-  grep -h 'relative to float64\|^skipped: ' "$folder/meson-logs/testlog.txt" || true
-  said "gpu suite: $counts"
+wait_for_parity_maker() {
+  [[ -n "$parity_maker" ]] || return 0
+  local status=0
+  wait "$parity_maker" || status=$?
+  if [[ $status -ne 0 ]]; then
+    tail -n 20 "$folder/parity.log"
+    said "FAILED: scripts/parity/transformers_reference.py ended with $status"
+    count "$status"
+    unset VERLCPP_PARITY_DIR
+  else
+    grep -v '^Warning\|^$' "$folder/parity.log" || true
+    said "transformers' numbers are made"
+  fi
+}
+
+run_suite() { # NAME MESON_OPTIONS...
+  local counts p f name=$1
+  shift
+  rm -f "$folder/meson-logs/$name.json"
+  meson test -C "$folder" --no-rebuild --logbase "$name" --print-errorlogs "$@" || true
+  counts=$(python3 scripts/count_tests.py "$folder/meson-logs/$name.json") || true
+  grep -h 'relative to float64\|^skipped: \|: exit code \|^error: \|planned and measured\|^refused ' \
+    "$folder/meson-logs/$name.txt" || true
+  said "$name: $counts"
   read -r p _ f _ <<<"$counts"
   passed=$((passed + p)) failed=$((failed + f))
 }
@@ -95,24 +111,37 @@ run_suite() {
 #   the tool reports false ones at the warp-group barriers of Hopper's library kernels. It loses track
 #   of launches that threads make at the same time ("failed to track a kernel launch") and may then
 #   stand still or make kernels fail, so it runs on one processor and launches wait for their kernels.
-#   Not [layers], whose kernels all have cases of their own: there cuBLAS kernels of Hopper fail under
-#   version 2025.3 even when no kernel at all is checked (a name that none has), and have not where all
-#   are, which was not over after 190 s.
+#   Not [layers]: there cuBLAS kernels of Hopper fail under version 2025.3 even when no kernel at all
+#   is checked (a name that none has), and have not where all are, which was not over after 190 s.
+# - racecheck_layers: whole layers of one rank, by the newer tool of scripts/setup.sh --dev. Version
+#   2026.4 stands still where several ranks launch, which 2025.3 does not.
 # - initcheck: every kernel, for it must see every write, in cases that run kernels built here alone
 #   ([own]): versions before 2025.4 do not see the bulk copies with which library kernels store their
-#   results, and those kernels read uninitialised parts of their own workspaces.
+#   results, and those kernels read uninitialised parts of their own workspaces. 2026.4 does not see
+#   what cuBLAS stores either.
 # Kernels are chosen by a part of their mangled name (kns), in which our namespace appears.
+runs=(memcheck racecheck initcheck)
+newer_sanitizer=.deps/compute-sanitizer/compute-sanitizer
+if [[ -x "$newer_sanitizer" ]]; then
+  runs+=(racecheck_layers)
+fi
 tool_options() {
-  if [[ $1 == racecheck ]]; then printf '%s\n' --force-blocking-launches --kernel-name kns=verlcpp; fi
+  case $1 in racecheck*) printf '%s\n' --force-blocking-launches --kernel-name kns=verlcpp ;; esac
 }
-tool_prefix() { if [[ $1 == racecheck ]]; then printf '%s\n' taskset --cpu-list "$first_processor"; fi; }
+tool_prefix() {
+  case $1 in racecheck*) printf '%s\n' taskset --cpu-list "$first_processor" ;; esac
+}
 first_processor=$(taskset --cpu-list --pid $$ | sed 's/.*: //; s/[-,].*//')
 tool_cases() {
   case $1 in
     initcheck) echo "[small][own]" ;;
     racecheck) echo "[small]~[layers]" ;;
+    racecheck_layers) echo "[one_rank]" ;;
     *) echo "[small]" ;;
   esac
+}
+tool_program() {
+  case $1 in racecheck_layers) echo "$newer_sanitizer" ;; *) echo "$compute_sanitizer" ;; esac
 }
 
 find_compute_sanitizer() {
@@ -126,19 +155,20 @@ find_compute_sanitizer() {
 }
 
 tool_seconds=400
-sanitize() { # TOOL LOG PROGRAM...: its exit code, 9 when the tool found something
+sanitize() { # RUN LOG PROGRAM...: its exit code, 9 when the tool found something
   local tool=$1 log=$2 options prefix status=0
   shift 2
   mapfile -t options < <(tool_options "$tool")
   mapfile -t prefix < <(tool_prefix "$tool")
-  VERLCPP_SEPARATE_BLOCKS=1 timeout -k 10 "$tool_seconds" ${prefix[@]+"${prefix[@]}"} "$compute_sanitizer" --tool "$tool" \
+  VERLCPP_SEPARATE_BLOCKS=1 timeout -k 10 "$tool_seconds" ${prefix[@]+"${prefix[@]}"} "$(tool_program "$tool")" \
+    --tool "${tool%%_*}" \
     --error-exitcode 9 --launch-timeout 120 --print-limit 20 ${options[@]+"${options[@]}"} "$@" >"$log" 2>&1 || status=$?
   return "$status"
 }
 
-run_tool() { # TOOL: its planted fault, then the cases; exit code: how many of the two failed
+run_tool() { # RUN: its planted fault, then the cases; exit code: how many of the two failed
   local tool=$1 log="$folder/planted-$1.log" status=0 failures=0
-  sanitize "$tool" "$log" "$folder/test/cuda/planted_fault" "$tool" || status=$?
+  sanitize "$tool" "$log" "$folder/test/cuda/planted_fault" "${tool%%_*}" || status=$?
   if [[ $status -eq 9 ]]; then
     said "planted fault found by $tool"
   else
@@ -170,13 +200,18 @@ run_sanitizers() {
     return
   fi
   "$compute_sanitizer" --version | grep -i version || true
+  if [[ ${#runs[@]} -gt 3 ]]; then
+    "$newer_sanitizer" --version | grep -i version || true
+  else
+    said "skipped: racecheck of whole layers, scripts/setup.sh --dev fetches the tool for it"
+  fi
   local -A started
   local tool failures
-  for tool in memcheck racecheck initcheck; do
+  for tool in "${runs[@]}"; do
     run_tool "$tool" >"$folder/$tool.out" &
     started[$tool]=$!
   done
-  for tool in memcheck racecheck initcheck; do
+  for tool in "${runs[@]}"; do
     failures=0
     wait "${started[$tool]}" || failures=$?
     cat "$folder/$tool.out"
@@ -186,12 +221,14 @@ run_sanitizers() {
 }
 
 use_newest_cudnn
+if [[ $suite -eq 1 ]]; then start_parity_maker; fi
 scripts/configure.sh "$folder" "$@"
-ninja -C "$folder" --quiet test/cuda/test_cuda test/cuda/planted_fault app/verlcpp-train bench
+ninja -C "$folder" --quiet gpu_check bench
 said "built"
 if [[ $suite -eq 1 ]]; then
-  make_parity_folder
-  run_suite
+  run_suite gpu-suite --suite gpu --no-suite gpu_last
+  wait_for_parity_maker
+  run_suite gpu-suite-last --suite gpu_last
 fi
 if [[ $sanitizer -eq 1 ]]; then run_sanitizers; fi
 echo "$passed passed, $failed failed"

@@ -2,7 +2,8 @@
 # Installs everything the build and the tests need, from Debian's packages. Idempotent; needs neither
 # a GPU nor nvcc. Where nvcc is, also fetches the headers of the CUDA build into .deps/ (PyPI).
 #   scripts/setup.sh         what the two README commands need
-#   scripts/setup.sh --dev   also clang-format, which CI checks with
+#   scripts/setup.sh --dev   also clang-format, which CI checks with, and where nvcc is the newer
+#                            compute-sanitizer that scripts/gpu_check.sh looks at whole layers with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,7 @@ elif [[ $# -gt 0 ]]; then
   exit 2
 fi
 
-# --- the headers that the CUDA build lacks: NAME==VERSION and the SHA-256 of its wheel
+# --- what the CUDA build lacks, from wheels: NAME==VERSION and the SHA-256 of its wheel
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 wanted=() # FOLDER NAME==VERSION SHA256
 if [[ -n "$nvcc" ]]; then
@@ -33,6 +34,8 @@ if [[ -n "$nvcc" ]]; then
     wanted+=("cudnn nvidia-cudnn-cu13==9.19.0.56 d20e1734305e9d68889a96e3f35094d733ff1f83932ebe462753973e53a572bf")
   has_header nccl nccl.h ||
     wanted+=("nccl nvidia-nccl-cu13==2.28.9 e4553a30f34195f3fa1da02a6da3d6337d28f2003943aa0a3d247bbc25fefc42")
+  [[ "${1:-}" != "--dev" || -x .deps/compute-sanitizer/compute-sanitizer ]] ||
+    wanted+=("compute-sanitizer nvidia-cuda-sanitizer-api==13.5.25 5df2efbdf605a812c6bac07600dd3d801cb9d334a30376113a6f1e2bc0679f54")
 fi
 if [[ ${#wanted[@]} -gt 0 ]] && ! python3 -m pip --version >/dev/null 2>&1; then
   packages+=(python3-pip)
@@ -58,31 +61,39 @@ if [[ ${#missing[@]} -gt 0 ]]; then
   "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# Only the wheel's include folder stays; which Python the wheel is for does not matter to headers.
-fetch_headers() { # FOLDER NAME==VERSION SHA256
+# Only the wheel's headers stay, or compute-sanitizer's programs and libraries; which Python the wheel
+# is for does not matter to either.
+fetch() { # FOLDER NAME==VERSION SHA256
   local download
   download=$(mktemp -d)
-  echo "fetching the headers of $2"
+  echo "fetching $1 of $2"
   python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_18_x86_64 --dest "$download" "$2"
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 \
+    --platform manylinux_2_18_x86_64 --dest "$download" "$2"
   echo "$3  $(echo "$download"/*.whl)" | sha256sum --check --quiet
-  python3 - "$download"/*.whl "$download/headers" <<'PYTHON'
+  python3 - "$download"/*.whl "$download/kept" <<'PYTHON'
 import pathlib, sys, zipfile
 wheel, out = sys.argv[1:]
 with zipfile.ZipFile(wheel) as files:
     for name in files.namelist():
-        path = pathlib.PurePosixPath(name)
-        if "include" in path.parts and path.suffix in (".h", ".hpp"):
-            target = pathlib.Path(out, *path.parts[path.parts.index("include"):])
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(files.read(name))
+        parts = pathlib.PurePosixPath(name).parts
+        if "include" in parts and name.endswith((".h", ".hpp")):
+            target = pathlib.Path(out, *parts[parts.index("include"):])
+        elif parts[-2] == "compute-sanitizer" and (name.endswith(".so") or "." not in parts[-1]):
+            target = pathlib.Path(out, parts[-1])
+        else:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(files.read(name))
+        if "include" not in parts:
+            target.chmod(0o755)
 PYTHON
   mkdir -p .deps
   rm -rf ".deps/$1"
-  mv "$download/headers" ".deps/$1"
+  mv "$download/kept" ".deps/$1"
   rm -rf "$download"
 }
 for entry in "${wanted[@]}"; do
   # shellcheck disable=SC2086
-  fetch_headers $entry
+  fetch $entry
 done

@@ -1,5 +1,7 @@
 // The memory plan against what a GPU's pool counts, and the pool against the plan.
 
+#include <cstdio>
+
 #include "cuda/runtime.h"
 #include "memory_case.h"
 #include "support/catch.h"
@@ -7,21 +9,41 @@
 using namespace verlcpp;
 using Catch::Matchers::ContainsSubstring;
 
+namespace {
+
+void check_plan(const test::MemoryCase& c, DType dtype) {
+  const train::TrainConfig config = test::memory_config(c, "cuda", dtype);
+  const cuda::Reservation reservation{.planned = train::memory_plan(c.model, config).peak(),
+                                      .ranks_per_gpu = config.trainer.ranks_per_gpu};
+  const test::MeasuredStep step =
+      test::measured_step(c, config, [&](const auto& me, const auto& host) {
+        return cuda::make_device(me, host, me.sizes().world, {.reservation = reservation});
+      });
+  const std::string differs = test::beyond_a_tenth(reservation.planned, step.peak);
+  INFO(name_of(dtype) << " " << c.name << ": " << differs);
+  CHECK(differs.empty());
+  CHECK(step.grown == 0);
+  if (reservation.planned.total < int64_t{1} << 30) return;
+  std::printf("%s, planned and measured: total %s %s", c.name.c_str(),
+              human_bytes(reservation.planned.total).c_str(), human_bytes(step.peak.total).c_str());
+  for (const MemoryTag tag : kMemoryTags) {
+    std::printf(", %s %s %s", std::string(name_of(tag)).c_str(),
+                human_bytes(reservation.planned[tag]).c_str(), human_bytes(step.peak[tag]).c_str());
+  }
+  std::printf("\n");
+}
+
+}  // namespace
+
 TEST_CASE("a step on a GPU asks for what its plan says, and its pool does not grow") {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const test::MemoryCase& c : test::memory_cases()) {
-      const train::TrainConfig config = test::memory_config(c, "cuda", dtype);
-      const cuda::Reservation reservation{.planned = train::memory_plan(c.model, config).peak(),
-                                          .ranks_per_gpu = config.trainer.ranks_per_gpu};
-      const test::MeasuredStep step =
-          test::measured_step(c, config, [&](const auto& me, const auto& host) {
-            return cuda::make_device(me, host, me.sizes().world, {.reservation = reservation});
-          });
-      const std::string differs = test::beyond_a_tenth(reservation.planned, step.peak);
-      INFO(name_of(dtype) << " " << c.name << ": " << differs);
-      CHECK(differs.empty());
-      CHECK(step.grown == 0);
-    }
+    for (const test::MemoryCase& c : test::memory_cases()) check_plan(c, dtype);
+  }
+}
+
+TEST_CASE("a step of a whole model on a GPU asks for what its plan says") {
+  for (const test::MemoryCase& c : test::full_size_memory_cases()) {
+    check_plan(c, DType::kBFloat16);
   }
 }
 

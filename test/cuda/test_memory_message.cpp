@@ -54,13 +54,25 @@ TEST_CASE("a rank without a plan says what it holds, if anything") {
 TEST_CASE("a card that others fill, and one that is too small") {
   CHECK(no_room_message(1, 10 * kGiB, 139 * kGiB, 30 * kGiB, 2) ==
         "GPU 1 has no room for this run: 10.00 GiB of 139.00 GiB are free, 60.00 GiB are needed by "
-        "2 ranks of 30.00 GiB (trainer.ranks_per_gpu). Other processes hold the rest: end them, or "
+        "2 ranks of 30.00 GiB (trainer.ranks_per_gpu), and 1.00 GiB by CUDA's libraries. Other "
+        "processes hold the rest: end them, or "
         "choose another card with CUDA_VISIBLE_DEVICES; --dry-run prints what a run needs, item by "
         "item");
   CHECK(no_room_message(0, 138 * kGiB, 139 * kGiB, 150 * kGiB, 1) ==
-        "GPU 0 has no room for this run: 138.00 GiB of 139.00 GiB are free, 150.00 GiB are needed. "
-        "To need less, lower actor_rollout_ref.actor.ppo_max_token_len_per_gpu (with dynamic CP "
+        "GPU 0 has no room for this run: 138.00 GiB of 139.00 GiB are free, 150.00 GiB are needed, "
+        "and 1.00 GiB by CUDA's libraries. To need less, lower "
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu (with dynamic CP "
         "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank), or raise "
         "actor_rollout_ref.actor.megatron.tensor_model_parallel_size; --dry-run prints what a run "
         "needs, item by item");
+}
+
+TEST_CASE("a card that a library found full") {
+  CHECK(full_card_message(2, 3 * kGiB / 1024, 139 * kGiB, "CUDA: embedding: out of memory") ==
+        "out of memory on GPU 2: 3.00 MiB of 139.00 GiB are free, too little for what CUDA and its "
+        "libraries need (CUDA: embedding: out of memory). End what else runs on the card, choose "
+        "another with CUDA_VISIBLE_DEVICES, or lower "
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu (with dynamic CP "
+        "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank); --dry-run prints what a run "
+        "needs");
 }

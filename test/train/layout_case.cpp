@@ -29,10 +29,10 @@ Planner shuffled(Planner inner) {
   };
 }
 
-model::ModelConfig tiny_model(int64_t vocab) {
+model::ModelConfig tiny_model() {
   model::ModelConfig c;
   c.architecture = "Qwen3ForCausalLM";
-  c.vocab = vocab;
+  c.vocab = 29;
   c.hidden = 16;
   c.ffn = 24;
   c.layers = 2;
@@ -105,9 +105,8 @@ std::vector<data::Trajectory> recorded(int64_t vocab) {
 }
 
 LayoutResult updates_of(const TrainConfig& config, DType dtype, int updates, bool shuffle_packing,
-                        const parallel::MakeDevice& make_device, int64_t vocab) {
-  const auto batch = recorded(vocab);
-  const model::ModelConfig model = tiny_model(vocab);
+                        const parallel::MakeDevice& make_device, const model::ModelConfig& model) {
+  const auto batch = recorded(model.vocab);
   LayoutRun run{
       .config = config, .model = model, .batch = batch, .updates = updates, .dtype = dtype};
   run.make_device = make_device;

@@ -23,13 +23,11 @@ struct Layout {
   bool shuffle_packing = false;
 };
 
-constexpr int64_t kVocab = 29;
-
 /// Dense, tied, with q/k norms and biases; 4 heads share 2 kv heads.
-model::ModelConfig tiny_model(int64_t vocab = kVocab);
+model::ModelConfig tiny_model();
 /// Four groups of three: lengths of 1, odd ones, ones shorter than 2 x cp, the exact limit, and one
 /// sample without a trainable token.
-std::vector<data::Trajectory> recorded(int64_t vocab = kVocab);
+std::vector<data::Trajectory> recorded(int64_t vocab = tiny_model().vocab);
 
 /// "actor_rollout_ref.actor." + key, and the same of its megatron block.
 std::string actor(const std::string& key);
@@ -41,7 +39,7 @@ train::TrainConfig make_config(const std::vector<std::string>& layout,
 /// Runs the case, as often as `updates` says; on CPU backends unless told otherwise.
 train::LayoutResult updates_of(const train::TrainConfig& config, DType dtype, int updates,
                                bool shuffle_packing, const parallel::MakeDevice& make_device = {},
-                               int64_t vocab = kVocab);
+                               const model::ModelConfig& model = tiny_model());
 
 /// A planner that also shuffles the samples inside each group and reverses the micro-batches.
 train::Planner shuffled(train::Planner inner);

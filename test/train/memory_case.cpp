@@ -117,6 +117,27 @@ std::vector<MemoryCase> memory_cases() {
        with(with_tp(dcp, 2, true), {}), kOverThePool, 1}};
 }
 
+std::vector<MemoryCase> full_size_memory_cases() {
+  auto small = model_of("Qwen2ForCausalLM", 151936, 896, 4864, 24, 14, 2);
+  small.head_dim = 64;
+  auto large = model_of("Qwen2ForCausalLM", 151936, 1536, 8960, 28, 12, 2);
+  large.head_dim = 128;
+  auto qwen3 = model_of("Qwen3ForCausalLM", 151936, 1024, 3072, 28, 16, 8);
+  qwen3.head_dim = 128;
+  qwen3.tied_embeddings = true;
+  const std::string recompute = megatron("override_transformer_config.recompute_");
+  constexpr int64_t kLength = 1024, kBudget = 8192;
+  return {{"Qwen2.5 0.5B", small, static_cp(1, 1, {}).overrides, kLength, 4, kBudget},
+          {"Qwen2.5 1.5B, full recompute", large,
+           static_cp(1, 1,
+                     {recompute + "granularity=full", recompute + "method=uniform",
+                      recompute + "num_layers=1"})
+               .overrides,
+           kLength, 4, kBudget},
+          {"Qwen3 0.6B, CP 2, fused head", qwen3, with_fused_head(static_cp(2, 2, {})).overrides,
+           kLength, 8, kBudget}};
+}
+
 TrainConfig memory_config(const MemoryCase& c, const std::string& device, DType dtype) {
   std::vector<std::string> overrides = c.overrides;
   overrides.insert(
@@ -127,8 +148,8 @@ TrainConfig memory_config(const MemoryCase& c, const std::string& device, DType 
        "data.train_batch_size=" + std::to_string(c.prompts),
        "data.max_prompt_length=" + std::to_string(kPrompt),
        "data.max_response_length=" + std::to_string(c.length - kPrompt),
-       "data.max_token_len_per_gpu=512", actor("ppo_mini_batch_size=" + std::to_string(c.prompts)),
-       actor("ppo_epochs=1")});
+       "data.max_token_len_per_gpu=" + std::to_string(c.budget),
+       actor("ppo_mini_batch_size=" + std::to_string(c.prompts)), actor("ppo_epochs=1")});
   if (device == "cpu") return make_config(overrides, {});
   const int64_t world = make_config(overrides, {}).world_size();  // all on one card
   overrides.insert(overrides.end(),

@@ -20,12 +20,15 @@ struct MemoryCase {
   std::string name;
   model::ModelConfig model;
   std::vector<std::string> overrides;
-  int64_t length = 256;  // of every sequence, in tokens; two of them fill a rank's micro-batch
+  int64_t length = 256;  // of every sequence, in tokens
   int64_t prompts = 1;   // two responses to each
+  int64_t budget = 512;  // tokens of a rank's micro-batch: sequences fill it
 };
 
 /// Three models under layouts with and without TP, CP, DCP and recompute.
 std::vector<MemoryCase> memory_cases();
+/// Qwen2.5 0.5B and 1.5B and Qwen3 0.6B, 8,192 tokens in a rank's micro-batch.
+std::vector<MemoryCase> full_size_memory_cases();
 
 train::TrainConfig memory_config(const MemoryCase& c, const std::string& device, DType dtype);
 
