@@ -5,7 +5,8 @@
 
 PROGRAM is `bench step ...`; it runs with the kernel trace (`ninja -C build kernel_trace`) loaded into
 it. A step is what lies between two passes of AdamW; of all whole steps the one of median length is
-told. Idle is time in which nothing ran. Tracing itself makes a step a little longer.
+told. Idle is time in which nothing ran, also by what came before and after it. Tracing itself makes a
+step a little longer.
 """
 
 import argparse
@@ -72,16 +73,25 @@ def steps_of(events):
 
 def summary_of(begin, step):
     spent, kernels = collections.Counter(), collections.Counter()
-    reached, idle = begin, 0
+    gaps, gap_counts = collections.Counter(), collections.Counter()
+    reached, idle, before = begin, 0, "AdamW"
     for start, end, name in step:
         idle += max(0, start - reached)
+        if start > reached:
+            between = f"{before} -> {kind_of(name)}"
+            gaps[between] += start - reached
+            gap_counts[between] += 1
+        if end >= reached:
+            before = kind_of(name)
         spent[kind_of(name)] += max(0, end - max(start, reached))
         kernels[kind_of(name)] += 1
         reached = max(reached, end)
     rows = [{"kind": k, "milliseconds": round(ns / 1e6, 3), "kernels": kernels[k]}
             for k, ns in spent.most_common()]
+    idle_rows = [{"between": b, "milliseconds": round(ns / 1e6, 3), "times": gap_counts[b]}
+                 for b, ns in gaps.most_common(8)]
     return {"step_milliseconds": round((reached - begin) / 1e6, 3),
-            "idle_milliseconds": round(idle / 1e6, 3), "kinds": rows}
+            "idle_milliseconds": round(idle / 1e6, 3), "kinds": rows, "idle": idle_rows}
 
 
 def main():
@@ -106,6 +116,8 @@ def main():
     for row in summary["kinds"]:
         print(f"{row['kind']:<36} {row['milliseconds']:>9.3f} ms {row['kernels']:>6}")
     print(f"{'idle':<36} {summary['idle_milliseconds']:>9.3f} ms")
+    for row in summary["idle"]:
+        print(f"  {row['between']:<60} {row['milliseconds']:>7.3f} ms {row['times']:>5}")
     print(f"{'step':<36} {summary['step_milliseconds']:>9.3f} ms")
     if options.json:
         options.json.write_text(json.dumps(summary, indent=1) + "\n")
