@@ -28,8 +28,10 @@ void check(cudaError_t status, const std::string& what) {
   if (status == cudaSuccess) return;
   const std::string reason = "CUDA: " + what + ": " + cudaGetErrorString(status);
   Card card;
-  if (status == cudaErrorMemoryAllocation && ask(card)) throw DeviceError(full(card, reason));
-  throw DeviceError(reason);
+  if (status != cudaErrorMemoryAllocation) throw DeviceError(reason);
+  if (ask(card)) throw DeviceError(full(card, reason));
+  throw DeviceError("out of memory: a card has no room for CUDA itself (" + reason +
+                    "). End what else runs on it, or choose another with CUDA_VISIBLE_DEVICES");
 }
 
 void throw_library_failure(const std::string& message) {
