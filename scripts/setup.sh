@@ -79,7 +79,7 @@ with zipfile.ZipFile(wheel) as files:
         parts = pathlib.PurePosixPath(name).parts
         if "include" in parts and name.endswith((".h", ".hpp")):
             target = pathlib.Path(out, *parts[parts.index("include"):])
-        elif parts[-2] == "compute-sanitizer" and (name.endswith(".so") or "." not in parts[-1]):
+        elif parts[-2:-1] == ("compute-sanitizer",) and (name.endswith(".so") or "." not in parts[-1]):
             target = pathlib.Path(out, parts[-1])
         else:
             continue
