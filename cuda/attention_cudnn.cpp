@@ -258,8 +258,8 @@ CudnnAttention::CudnnAttention(cudaStream_t stream, std::shared_ptr<MemoryPool> 
   state_->who = std::move(who);
   const auto require = [](cudnnStatus_t status, const std::string& what) {
     if (status == CUDNN_STATUS_SUCCESS) return;
-    throw DeviceError("cuDNN " + cudnn_version() + ": " + what + ": " +
-                      fe::detail::get_error_string(status));
+    throw_library_failure("cuDNN " + cudnn_version() + ": " + what + ": " +
+                          fe::detail::get_error_string(status));
   };
   require(fe::detail::create_handle(&state_->handle), "cudnnCreate");
   require(fe::detail::set_stream(state_->handle, stream), "cudnnSetStream");

@@ -34,11 +34,18 @@ void check(cudaError_t status, const std::string& what) {
                     "). End what else runs on it, or choose another with CUDA_VISIBLE_DEVICES");
 }
 
+void check_pinned(cudaError_t status, size_t bytes) {
+  if (status == cudaSuccess) return;
+  throw DeviceError("CUDA: cudaHostAlloc of " + human_bytes(static_cast<int64_t>(bytes)) +
+                    " of the machine's memory, pinned: " + cudaGetErrorString(status));
+}
+
 void throw_library_failure(const std::string& message) {
   constexpr size_t kAllButFull = size_t{256} << 20;
   Card card;
-  if (ask(card) && card.free < kAllButFull) throw DeviceError(full(card, message));
-  throw DeviceError(message);
+  const std::string line = in_one_line(message);
+  if (ask(card) && card.free < kAllButFull) throw DeviceError(full(card, line));
+  throw DeviceError(line);
 }
 
 }  // namespace verlcpp::cuda

@@ -103,8 +103,9 @@ HostCalls::Pinned HostCalls::take(size_t bytes) {
     return memory;
   }
   Pinned memory{.data = nullptr, .bytes = std::bit_ceil(std::max(bytes, size_t{1} << 16))};
-  check(cudaHostAlloc(reinterpret_cast<void**>(&memory.data), memory.bytes, cudaHostAllocDefault),
-        "cudaHostAlloc of " + std::to_string(memory.bytes) + " bytes of pinned host memory");
+  check_pinned(
+      cudaHostAlloc(reinterpret_cast<void**>(&memory.data), memory.bytes, cudaHostAllocDefault),
+      memory.bytes);
   return memory;
 }
 

@@ -69,6 +69,18 @@ std::string out_of_memory_message(const OutOfMemory& refused) {
   return text + "; --dry-run prints what a run needs";
 }
 
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  bool space = false;
+  for (const char c : text) {
+    const bool white = c == ' ' || (c >= '\t' && c <= '\r');
+    if (!white && space && !line.empty()) line += ' ';
+    if (!white) line += c;
+    space = white;
+  }
+  return line;
+}
+
 std::string full_card_message(int device, int64_t free, int64_t total, const std::string& reason) {
   return "out of memory on GPU " + std::to_string(device) + ": " + of_the_card(free, total) +
          ", too little for what CUDA and its libraries need (" + reason +
@@ -87,7 +99,8 @@ std::string no_room_message(int device, int64_t free, int64_t total, int64_t nee
   }
   text += ", and " + human_bytes(kForLibraries) + " by CUDA's libraries";
   // Less than the run's own share is missing even from an empty card, or somebody else holds it.
-  if (needed * ranks_per_gpu + kForLibraries <= total) {
+  constexpr int64_t kContext = int64_t{1} << 29;
+  if (needed * ranks_per_gpu + kForLibraries + kContext <= total) {
     text +=
         ". Other processes hold the rest: end them, or choose another card with "
         "CUDA_VISIBLE_DEVICES";

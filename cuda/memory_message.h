@@ -24,9 +24,8 @@ struct OutOfMemory {
 /// make the item smaller.
 std::string out_of_memory_message(const OutOfMemory& refused);
 
-/// What contexts are followed by: kernels as they are first launched, handles and buffers of
-/// cuBLAS, cuDNN and NCCL. Bytes of a card, beside what its ranks plan.
-constexpr int64_t kForLibraries = int64_t{1} << 30;
+/// Libraries' messages may have several lines: runs of white space become one space.
+std::string in_one_line(const std::string& text);
 
 /// A card that CUDA or a library found full, outside any rank's own memory. `reason`: its words.
 std::string full_card_message(int device, int64_t free, int64_t total, const std::string& reason);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cuda/check.h"
 #include "cuda/nccl_library.h"
 #include "parallel/thread_hub.h"
 
@@ -16,8 +17,8 @@ namespace {
 
 void check_nccl(ncclResult_t status, ncclComm_t communicator, const char* what) {
   if (status == ncclSuccess || status == ncclInProgress) return;
-  throw DeviceError("NCCL: " + std::string(what) + ": " + nccl().error_string(status) + " (" +
-                    nccl().last_error(communicator) + ")");
+  throw_library_failure("NCCL: " + std::string(what) + ": " + nccl().error_string(status) + " (" +
+                        nccl().last_error(communicator) + ")");
 }
 
 ncclConfig_t non_blocking() {

@@ -16,8 +16,7 @@ constexpr size_t kBytesByKernel = 16384;
 }  // namespace
 
 PendingReads::Pinned::Pinned(size_t size) : bytes(size) {
-  check(cudaHostAlloc(reinterpret_cast<void**>(&data), bytes, cudaHostAllocDefault),
-        "cudaHostAlloc of " + std::to_string(bytes) + " bytes of pinned host memory");
+  check_pinned(cudaHostAlloc(reinterpret_cast<void**>(&data), bytes, cudaHostAllocDefault), bytes);
 }
 
 PendingReads::Pinned::~Pinned() { cudaFreeHost(data); }

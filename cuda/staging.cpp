@@ -16,10 +16,9 @@ constexpr size_t kAlignment = 64;
 Staging::Staging(cudaStream_t stream, std::function<void(cudaEvent_t)> wait)
     : stream_(stream), wait_(std::move(wait)) {
   try {
-    check(cudaHostAlloc(reinterpret_cast<void**>(&memory_), kPieces * kPieceBytes,
-                        cudaHostAllocDefault),
-          "cudaHostAlloc of " + std::to_string(kPieces * kPieceBytes) +
-              " bytes of pinned host memory");
+    check_pinned(cudaHostAlloc(reinterpret_cast<void**>(&memory_), kPieces * kPieceBytes,
+                               cudaHostAllocDefault),
+                 kPieces * kPieceBytes);
     for (cudaEvent_t& event : arrived_) {
       check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
     }

@@ -25,6 +25,10 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
+if [[ $suite -eq 0 && $sanitizer -eq 0 ]]; then
+  echo "--suite-only and --sanitizer-only leave nothing to run" >&2
+  exit 2
+fi
 folder=${1:-build-gpu}
 [[ $# -eq 0 ]] || shift
 export OPENBLAS_NUM_THREADS=1 NCCL_NVLS_ENABLE=0
@@ -65,12 +69,14 @@ start_parity_maker() {
   if [[ -n "${VERLCPP_PARITY_DIR:-}" ]]; then
     said "transformers' numbers: $VERLCPP_PARITY_DIR"
   elif python3 -c 'import torch, transformers' 2>/dev/null; then
-    export VERLCPP_PARITY_DIR="$PWD/$folder/parity"
-    rm -rf "$VERLCPP_PARITY_DIR"
     mkdir -p "$folder"
+    export VERLCPP_PARITY_DIR
+    VERLCPP_PARITY_DIR="$(cd "$folder" && pwd)/parity"
+    rm -rf "$VERLCPP_PARITY_DIR"
     python3 scripts/parity/transformers_reference.py "$VERLCPP_PARITY_DIR" --device "$(last_gpu)" \
       ${parity_options[@]+"${parity_options[@]}"} >"$folder/parity.log" 2>&1 &
     parity_maker=$!
+    trap 'kill "$parity_maker" 2>/dev/null || true' EXIT
   else
     said "skipped: transformers' numbers, python3 has no torch and transformers"
   fi

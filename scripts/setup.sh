@@ -12,7 +12,7 @@ packages=(
   catch2 libcli11-dev libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libopenblas-dev libssl-dev
 )
-if [[ "${1:-}" == "--dev" ]]; then
+if [[ "${1:-}" == "--dev" && $# -eq 1 ]]; then
   packages+=(clang-format)
 elif [[ $# -gt 0 ]]; then
   echo "usage: scripts/setup.sh [--dev]" >&2
@@ -64,8 +64,8 @@ fi
 # Only the wheel's headers stay, or compute-sanitizer's programs and libraries; which Python the wheel
 # is for does not matter to either.
 fetch() { # FOLDER NAME==VERSION SHA256
-  local download
   download=$(mktemp -d)
+  trap 'rm -rf "$download"' EXIT
   echo "fetching $1 of $2"
   python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 \
     --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 \

@@ -32,6 +32,10 @@ struct MemoryBytes {
 /// What a reduction among ranks of one process that share cards takes at most (kComm).
 inline constexpr int64_t kPeerReduceBytes = int64_t{64} << 20;
 
+/// What a card that is in use holds beside its ranks' memory: kernels as they are first launched,
+/// handles and buffers of cuBLAS, cuDNN and NCCL. Its context, about half a GiB, comes first.
+inline constexpr int64_t kForLibraries = int64_t{1} << 30;
+
 /// "1.50 GiB", "312.00 KiB", "17 B".
 std::string human_bytes(int64_t bytes);
 

@@ -143,6 +143,7 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
 
   const int64_t numel = layout.numel();
   MemoryPlan plan;
+  plan.on_gpu = shapes.cuda;
   plan.parameters = model.parameter_count();
   plan.weights = numel * shapes.element;
   plan.gradient = numel * shapes.wide;
@@ -181,6 +182,10 @@ std::string to_text(const MemoryPlan& plan) {
     line(name_of(tag), peak[tag], note);
   }
   line("total", peak.total, "at most, of what is needed at one time: " + fullest_moment(plan));
+  if (plan.on_gpu) {
+    text += "  on each GPU " + human_bytes(kForLibraries) +
+            " more for CUDA's libraries, and its context\n";
+  }
   return text;
 }
 

@@ -20,6 +20,7 @@ struct MemoryMoment {
 /// buffers; the moments are of the fullest micro-batch that the settings allow, every row of it a
 /// head row, and of a rollout whose slots are full of the longest prompts.
 struct MemoryPlan {
+  bool on_gpu = false;
   int64_t parameters = 0;  // of the model, tied ones once
   int64_t weights = 0, reference = 0, gradient = 0, optimizer = 0;
   int64_t tokens_per_rank = 0;  // rows of an update's micro-batch at most, alignment included

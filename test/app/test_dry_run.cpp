@@ -49,6 +49,12 @@ Outcome dry_run(const std::vector<std::string>& more) {
 
 }  // namespace
 
+TEST_CASE("a dry run for GPUs tells what each of them takes beside its ranks") {
+  const std::string line = "\n  on each GPU 1.00 GiB more for CUDA's libraries, and its context\n";
+  CHECK_THAT(dry_run({"trainer.device=cuda"}).out, ContainsSubstring(line));
+  CHECK_THAT(dry_run({"trainer.device=cpu"}).out, !ContainsSubstring("on each GPU"));
+}
+
 TEST_CASE("the three-line example runs dry") {
   const Outcome outcome = dry_run({});
   CHECK(outcome.code == 0);

@@ -67,6 +67,17 @@ TEST_CASE("a card that others fill, and one that is too small") {
         "needs, item by item");
 }
 
+TEST_CASE("a message of several lines becomes one") {
+  CHECK(in_one_line("\n err 2\n   at: x,\tand\r\ncode ") == "err 2 at: x, and code");
+  CHECK(in_one_line("") == "");
+}
+
+TEST_CASE("a plan that an empty card all but holds is not blamed on others") {
+  const std::string message =
+      no_room_message(0, 138 * kGiB + kGiB / 2, 139 * kGiB, 137 * kGiB + 3 * kGiB / 4, 1);
+  CHECK(message.find(". To need less, lower ") != std::string::npos);
+}
+
 TEST_CASE("a card that a library found full") {
   CHECK(full_card_message(2, 3 * kGiB / 1024, 139 * kGiB, "CUDA: embedding: out of memory") ==
         "out of memory on GPU 2: 3.00 MiB of 139.00 GiB are free, too little for what CUDA and its "
