@@ -19,6 +19,7 @@ against the untouched model.
 """
 
 import json
+import math
 import pathlib
 import sys
 
@@ -28,6 +29,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -82,7 +85,8 @@ def common(**more):
 
 def build_models():
     """Between them: tied and untied, biases, QK norm, a head_dim that is not hidden / heads, odd
-    ffn sizes, another rotary base, one kv head."""
+    ffn sizes, another rotary base, one kv head, a sliding window longer than the documents, and every
+    rotary scaling, with contexts so short that the documents go beyond them."""
     qwen2 = Qwen2Config(
         **common(intermediate_size=29, tie_word_embeddings=True),
         rms_norm_eps=1e-6,
@@ -99,10 +103,41 @@ def build_models():
         rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
     )
     llama.eos_token_id = [0, 98]
+    mistral = MistralConfig(
+        **common(intermediate_size=23, head_dim=12, tie_word_embeddings=False),
+        rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+        sliding_window=64,
+    )
+    llama3 = LlamaConfig(
+        **common(intermediate_size=21, head_dim=16, tie_word_embeddings=True),
+        rms_norm_eps=1e-5,
+        rope_parameters={
+            "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+        },
+    )
+    linear = LlamaConfig(  # SmolLM2's kind: tied
+        **common(intermediate_size=25, tie_word_embeddings=True),
+        rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+    )
+    yarn = Qwen2Config(
+        **common(intermediate_size=29, tie_word_embeddings=False),
+        rms_norm_eps=1e-6,
+        rope_parameters={
+            "rope_type": "yarn", "rope_theta": 100.0, "factor": 16.0,
+            "original_max_position_embeddings": 32,
+        },
+    )
     return {
         "qwen2": Qwen2ForCausalLM(qwen2),
         "qwen3": Qwen3ForCausalLM(qwen3),
         "llama": LlamaForCausalLM(llama),
+        "mistral": MistralForCausalLM(mistral),
+        "llama3": LlamaForCausalLM(llama3),
+        "linear": LlamaForCausalLM(linear),
+        "yarn": Qwen2ForCausalLM(yarn),
     }
 
 
@@ -129,15 +164,38 @@ def exact_norm(module):
     return forward
 
 
+def yarn_kept(rope, head_dim):
+    """Of each frequency, how much of it YaRN leaves as it is."""
+    turns = lambda n: head_dim * math.log(rope["original_max_position_embeddings"] / (n * 2 * math.pi))
+    bounds = [turns(n) / (2 * math.log(rope["rope_theta"])) for n in (32, 1)]
+    low, high = max(math.floor(bounds[0]), 0), min(math.ceil(bounds[1]), head_dim - 1)
+    place = torch.arange(head_dim // 2, dtype=torch.float64)
+    return 1 - ((place - low) / (high - low if high > low else 0.001)).clamp(0, 1)
+
+
+def llama3_kept(rope, inv_freq):
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    turns = rope["original_max_position_embeddings"] * inv_freq / (2 * math.pi)
+    return ((turns - low) / (high - low)).clamp(0, 1)
+
+
 def exact_rotary(config):
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     exponent = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
-    inv_freq = config.rope_parameters["rope_theta"] ** -exponent
+    rope = config.rope_parameters
+    inv_freq = rope["rope_theta"] ** -exponent
+    kind, factor, scale = rope["rope_type"], rope.get("factor", 1.0), 1.0
+    if kind == "linear":
+        inv_freq = inv_freq / factor
+    elif kind != "default":
+        kept = yarn_kept(rope, head_dim) if kind == "yarn" else llama3_kept(rope, inv_freq)
+        inv_freq = inv_freq * (kept + (1 - kept) / factor)
+        scale = 0.1 * math.log(factor) + 1 if kind == "yarn" else 1.0
 
     def forward(x, position_ids, *_args, **_kwargs):
         angle = position_ids[..., None].to(torch.float64) * inv_freq.to(position_ids.device)
         angle = torch.cat((angle, angle), dim=-1)
-        return angle.cos(), angle.sin()
+        return scale * angle.cos(), scale * angle.sin()
 
     return forward
 
@@ -324,7 +382,8 @@ def main():
         generator = torch.Generator().manual_seed(1234 + seed)
         randomize(model, generator)
         model.eval().save_pretrained(folder)
-        save_tokenizer(byte_tokenizer(), folder, TEXTS, templates[name])
+        if name in templates:
+            save_tokenizer(byte_tokenizer(), folder, TEXTS, templates[name])
         save_file(vectors(model, generator), folder / "reference.safetensors")
     folder = target / "bpe"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,13 @@
 #include "model/model_config.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <filesystem>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
-#include "data/json_reason.h"
 #include "data/text_file.h"
+#include "model/config_fields.h"
+#include "model/rotary_config.h"
 
 namespace verlcpp::model {
 
@@ -17,125 +15,22 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kArchitectures = "Qwen2ForCausalLM, Qwen3ForCausalLM, LlamaForCausalLM";
-
-/// A JSON object whose values are asked for by key, type and range.
-class Fields {
- public:
-  Fields(Json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {}
-
-  [[noreturn]] void fail(const std::string& key, const std::string& valid) const {
-    const Json* value = find(key);
-    throw DataError(where_ + ": " + key + (value ? ": " + text_of(*value) : " is missing") +
-                    "; valid: " + valid);
-  }
-
-  /// Null where the key is absent or null, which Hugging Face treats alike.
-  const Json* find(const std::string& key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-  bool contains(const std::string& key) const { return object_.contains(key); }
-
-  int64_t positive(const std::string& key, std::optional<int64_t> absent = {}) const {
-    return positive_up_to(std::numeric_limits<int32_t>::max(), "a positive integer", key, absent);
-  }
-
-  int64_t positive_up_to(int64_t max, const std::string& valid, const std::string& key,
-                         std::optional<int64_t> absent = {}) const {
-    const Json* value = find(key);
-    if (!value && absent) return *absent;
-    if (!value || !value->is_number_integer() || *value < 1 || *value > max) {
-      fail(key, valid);
-    }
-    return value->get<int64_t>();
-  }
-
-  double positive_number(const std::string& key, double absent) const {
-    const Json* value = find(key);
-    if (!value) return absent;
-    if (!value->is_number() || !(value->get<double>() > 0)) fail(key, "a positive number");
-    return value->get<double>();
-  }
-
-  bool boolean(const std::string& key, bool absent) const {
-    const Json* value = find(key);
-    if (!value) return absent;
-    if (!value->is_boolean()) fail(key, "true or false");
-    return value->get<bool>();
-  }
-
-  /// Refuses any value but `valid`; absent is fine.
-  void only(const std::string& key, const Json& valid, const std::string& why = "") const {
-    const Json* value = find(key);
-    if (value && *value != valid) fail(key, text_of(valid) + why);
-  }
-
-  /// One token id, or a list of them; empty when absent.
-  std::vector<int32_t> token_ids(const std::string& key, int64_t vocab) const {
-    const Json* value = find(key);
-    if (!value) return {};
-    std::vector<int32_t> out;
-    for (const Json& id : value->is_array() ? *value : Json::array({*value})) {
-      if (!id.is_number_integer() || id < 0 || id >= vocab) {
-        fail(key, "a token id from 0 to " + std::to_string(vocab - 1) + ", or a list of them");
-      }
-      out.push_back(id.get<int32_t>());
-    }
-    return out;
-  }
-
-  const std::string& where() const { return where_; }
-
- private:
-  static std::string text_of(const Json& value) {
-    std::string text = value.dump();
-    if (text.size() > 100) text = text.substr(0, 100) + "...";
-    return text;
-  }
-
-  Json object_;
-  std::string where_;
-};
-
-Fields parse_object(const std::string& text, const std::string& where) {
-  try {
-    Json json = Json::parse(text);
-    if (!json.is_object()) throw DataError(where + ": not a JSON object");
-    return {std::move(json), where};
-  } catch (const Json::exception& error) {
-    throw DataError(where + ": not JSON: " + data::json_reason(error.what(), false));
-  }
-}
+constexpr std::array kArchitectures{"Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM",
+                                    "MistralForCausalLM"};
 
 std::string read_architecture(const Fields& fields) {
-  const std::string valid = std::string("a list of one of ") + kArchitectures;
+  std::string valid = "a list of one of ";
+  for (const char* name : kArchitectures)
+    valid += (name == kArchitectures[0] ? "" : ", ") + std::string(name);
   const Json* list = fields.find("architectures");
   if (!list || !list->is_array() || list->size() != 1 || !list->front().is_string()) {
     fields.fail("architectures", valid);
   }
   const auto name = list->front().get<std::string>();
-  if (name != "Qwen2ForCausalLM" && name != "Qwen3ForCausalLM" && name != "LlamaForCausalLM") {
+  if (std::find(kArchitectures.begin(), kArchitectures.end(), name) == kArchitectures.end()) {
     fields.fail("architectures", valid);
   }
   return name;
-}
-
-/// Older files: rope_theta and rope_scaling at the top; transformers 5: all in rope_parameters.
-double read_rope_theta(const Fields& fields) {
-  double theta = fields.positive_number("rope_theta", 10000);
-  for (const std::string key : {"rope_scaling", "rope_parameters"}) {
-    const Json* value = fields.find(key);
-    if (!value) continue;
-    if (!value->is_object()) fields.fail(key, "an object");
-    const Fields rope(*value, fields.where() + ": " + key);
-    // "type" is the name of rope_type in files of before 2024.
-    rope.only("rope_type", "default", " (rotary scaling is not supported)");
-    rope.only("type", "default", " (rotary scaling is not supported)");
-    rope.only("partial_rotary_factor", 1.0);
-    theta = rope.positive_number("rope_theta", theta);
-  }
-  return theta;
 }
 
 /// What these model families allow and the transformer here does not compute.
@@ -159,10 +54,10 @@ void read_attention(const Fields& fields, ModelConfig& config) {
   const bool qwen2 = config.architecture == "Qwen2ForCausalLM";
   const bool qwen3 = config.architecture == "Qwen3ForCausalLM";
   config.heads = fields.positive("num_attention_heads");
-  if (qwen2 || qwen3) {
-    config.kv_heads = fields.positive("num_key_value_heads");
-  } else {
+  if (config.architecture == "LlamaForCausalLM") {
     config.kv_heads = fields.positive("num_key_value_heads", config.heads);
+  } else {
+    config.kv_heads = fields.positive("num_key_value_heads");
   }
   if (config.heads % config.kv_heads != 0) {
     fields.fail("num_key_value_heads",
@@ -188,6 +83,13 @@ void read_attention(const Fields& fields, ModelConfig& config) {
   if (!qwen2) fields.only("attention_bias", false, " (a bias on o_proj is not supported)");
 }
 
+/// Others than Mistral may name a window too, which use_sliding_window (refused) would switch on.
+int64_t read_sliding_window(const Fields& fields, const std::string& architecture) {
+  if (architecture != "MistralForCausalLM") return 0;
+  if (!fields.contains("sliding_window")) return 4096;  // transformers' default; null: none
+  return fields.find("sliding_window") ? fields.positive("sliding_window") : 0;
+}
+
 void add_eos(ModelConfig& config, const std::vector<int32_t>& ids) {
   for (const int32_t id : ids) {
     auto& known = config.eos_token_ids;
@@ -208,7 +110,7 @@ int64_t ModelConfig::parameter_count() const {
 }
 
 ModelConfig parse_model_config(const std::string& json, const std::string& where) {
-  const Fields fields = parse_object(json, where);
+  const Fields fields = parse_fields(json, where);
   ModelConfig config;
   config.json = json;
   config.architecture = read_architecture(fields);
@@ -220,9 +122,10 @@ ModelConfig parse_model_config(const std::string& json, const std::string& where
       fields.positive_up_to(65536, "a positive integer of at most 65536", "num_hidden_layers");
   read_attention(fields, config);
   config.rms_norm_eps = fields.positive_number("rms_norm_eps", 1e-6);
-  config.rope_theta = read_rope_theta(fields);
   config.tied_embeddings = fields.boolean("tie_word_embeddings", false);
   config.max_positions = fields.positive("max_position_embeddings");
+  config.rope = read_rotary(fields, config.max_positions);
+  config.sliding_window = read_sliding_window(fields, config.architecture);
   add_eos(config, fields.token_ids("eos_token_id", config.vocab));
   config.bos_token_id = first_or_none(fields.token_ids("bos_token_id", config.vocab));
   config.pad_token_id = first_or_none(fields.token_ids("pad_token_id", config.vocab));
@@ -237,7 +140,7 @@ ModelConfig read_model_config(const std::string& folder) {
   ModelConfig config = parse_model_config(data::read_text_file(path), path);
   const std::string generation = folder + "/generation_config.json";
   if (std::filesystem::exists(generation)) {
-    const Fields fields = parse_object(data::read_text_file(generation), generation);
+    const Fields fields = parse_fields(data::read_text_file(generation), generation);
     add_eos(config, fields.token_ids("eos_token_id", config.vocab));
   }
   return config;

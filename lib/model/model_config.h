@@ -4,19 +4,26 @@
 #include <string>
 #include <vector>
 
+#include "model/rotary.h"
+
 namespace verlcpp::model {
 
-/// A decoder transformer of the Qwen2 / Qwen3 / Llama kind, as its Hugging Face config.json says.
+/// A decoder transformer of the Qwen2 / Qwen3 / Llama / Mistral kind, as its Hugging Face
+/// config.json says.
 struct ModelConfig {
-  std::string architecture;  // Qwen2ForCausalLM, Qwen3ForCausalLM, LlamaForCausalLM
+  std::string architecture;  // Qwen2ForCausalLM, Qwen3ForCausalLM, LlamaForCausalLM (SmolLM2 too),
+                             // MistralForCausalLM
   int64_t vocab = 0, hidden = 0, ffn = 0, layers = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 1e-6;
-  double rope_theta = 10000;
+  Rotary rope;
   bool qkv_bias = false;  // Qwen2
   bool qk_norm = false;   // Qwen3: RMSNorm over H on q and k before RoPE
   bool tied_embeddings = false;
   int64_t max_positions = 0;
+  /// A position attends to so many, itself included; 0: to all before it. Not computed: sequences
+  /// must be no longer.
+  int64_t sliding_window = 0;
   std::vector<int32_t> eos_token_ids;  // config.json's, then generation_config.json's
   int32_t bos_token_id = -1, pad_token_id = -1;
   std::string json;  // the file's text, written back on export
@@ -27,8 +34,9 @@ struct ModelConfig {
 
 /// Reads <folder>/config.json, and the end-of-sequence ids of generation_config.json where there is
 /// one. Throws DataError naming file, key, value and what is valid. What the transformer does not
-/// compute is refused by name: rotary scaling, sliding windows, dropout, quantized weights,
-/// `attention_bias` of Llama and Qwen3 (which biases o_proj too).
+/// compute is refused by name: rotary scaling other than linear, llama3 and yarn, sliding windows
+/// of some layers, dropout, quantized weights, `attention_bias` of Llama and Qwen3 (which biases
+/// o_proj too).
 ModelConfig read_model_config(const std::string& folder);
 ModelConfig parse_model_config(const std::string& json, const std::string& where);
 

@@ -21,18 +21,15 @@ Transformer::Transformer(Backend& backend, const ModelConfig& config, DType dtyp
       head_chunks_(head_chunks((config.vocab + tp_.place().size - 1) / tp_.place().size, dtype,
                                options.head_chunk_bytes)),
       status_(status),
-      attention_scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
+      // YaRN multiplies cosines and sines, so q and k alike: their product takes it twice.
+      attention_scale_(config.rope.attention_factor * config.rope.attention_factor /
+                       std::sqrt(static_cast<double>(config.head_dim))) {
   expects(config.kv_heads > 0 && config.heads % config.kv_heads == 0,
           "query heads must be a multiple of kv heads");
   expects(config.head_dim > 0 && config.head_dim % 2 == 0, "the head dim must be even");
-  // RoFormer (Su et al. 2021): inv_freq[i] = theta^(-2i / H).
-  std::vector<double> inv_freq;
-  for (int64_t i = 0; i < config.head_dim; i += 2) {
-    inv_freq.push_back(std::pow(config.rope_theta,
-                                -static_cast<double>(i) / static_cast<double>(config.head_dim)));
-  }
-  inv_freq_ = upload_as(backend, statistics_dtype(dtype), inv_freq, {config.head_dim / 2},
-                        MemoryTag::kWeights);
+  inv_freq_ =
+      upload_as(backend, statistics_dtype(dtype), config.rope.inverse_frequencies(config.head_dim),
+                {config.head_dim / 2}, MemoryTag::kWeights);
 }
 
 DeviceBatch Transformer::upload(const data::PackedBatch& batch, const parallel::CpGroup& group,

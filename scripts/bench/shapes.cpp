@@ -23,7 +23,7 @@ model::ModelConfig qwen2(int64_t layers, int64_t hidden, int64_t heads, int64_t 
   c.head_dim = head_dim;
   c.ffn = ffn;
   c.vocab = vocab;
-  c.rope_theta = 1e6;
+  c.rope.theta = 1e6;
   c.qkv_bias = true;
   c.tied_embeddings = tied;
   c.max_positions = 32768;

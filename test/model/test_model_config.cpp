@@ -50,7 +50,7 @@ TEST_CASE("the folders that transformers writes") {
     CHECK(c.kv_heads == 2);
     CHECK(c.head_dim == 8);
     CHECK(c.rms_norm_eps == 1e-6);
-    CHECK(c.rope_theta == 1e6);
+    CHECK(c.rope.theta == 1e6);
     CHECK(c.qkv_bias);
     CHECK_FALSE(c.qk_norm);
     CHECK(c.tied_embeddings);
@@ -62,7 +62,7 @@ TEST_CASE("the folders that transformers writes") {
   SECTION("Qwen3: QK norm, its own head_dim, untied") {
     const ModelConfig c = read_model_config(kReference + "/qwen3");
     CHECK(c.head_dim == 10);
-    CHECK(c.rope_theta == 1e4);
+    CHECK(c.rope.theta == 1e4);
     CHECK_FALSE(c.qkv_bias);
     CHECK(c.qk_norm);
     CHECK_FALSE(c.tied_embeddings);
@@ -71,15 +71,26 @@ TEST_CASE("the folders that transformers writes") {
     const ModelConfig c = read_model_config(kReference + "/llama");
     CHECK(c.kv_heads == 1);
     CHECK(c.rms_norm_eps == 1e-5);
-    CHECK(c.rope_theta == 5e5);
+    CHECK(c.rope.theta == 5e5);
     CHECK_FALSE(c.qkv_bias);
     CHECK_FALSE(c.qk_norm);
     CHECK(c.eos_token_ids == std::vector<int32_t>{0, 98});
   }
 }
 
+TEST_CASE("what transformers writes of scaled rotary angles and of a window") {
+  CHECK(read_model_config(kReference + "/mistral").sliding_window == 64);
+  CHECK(read_model_config(kReference + "/mistral").head_dim == 12);
+  CHECK(read_model_config(kReference + "/llama3").rope.type == Rotary::Type::kLlama3);
+  CHECK(read_model_config(kReference + "/linear").rope.factor == 4);
+  const Rotary yarn = read_model_config(kReference + "/yarn").rope;
+  CHECK(yarn.type == Rotary::Type::kYarn);
+  CHECK(yarn.original_context == 32);
+  CHECK(yarn.attention_factor == Approx(1.2772588722239782));
+}
+
 TEST_CASE("parameter_count is what the layout holds") {
-  for (const std::string name : {"qwen2", "qwen3", "llama"}) {
+  for (const std::string name : {"qwen2", "qwen3", "llama", "mistral", "linear"}) {
     const ModelConfig config = read_model_config(kReference + "/" + name);
     const ParameterLayout layout(config, 1);
     int64_t count = 0;
@@ -93,7 +104,7 @@ TEST_CASE("absent keys take transformers' defaults") {
   const ModelConfig c = accepted("{}");
   CHECK(c.head_dim == 6);
   CHECK(c.rms_norm_eps == 1e-6);
-  CHECK(c.rope_theta == 1e4);
+  CHECK(c.rope.theta == 1e4);
   CHECK_FALSE(c.tied_embeddings);
   CHECK(c.eos_token_ids.empty());
   CHECK(c.json == llama("{}"));
@@ -103,25 +114,86 @@ TEST_CASE("absent keys take transformers' defaults") {
 }
 
 TEST_CASE("rope_theta in both places") {
-  CHECK(accepted(R"({"rope_theta": 5000})").rope_theta == 5000);
+  CHECK(accepted(R"({"rope_theta": 5000})").rope.theta == 5000);
   CHECK(
-      accepted(R"({"rope_parameters": {"rope_type": "default", "rope_theta": 6000}})").rope_theta ==
+      accepted(R"({"rope_parameters": {"rope_type": "default", "rope_theta": 6000}})").rope.theta ==
       6000);
-  CHECK(accepted(R"({"rope_theta": 5000, "rope_scaling": {"type": "default"}})").rope_theta ==
+  CHECK(accepted(R"({"rope_theta": 5000, "rope_scaling": {"type": "default"}})").rope.theta ==
         5000);
-  CHECK(refusal(R"({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}})") ==
-        "config.json: rope_scaling: rope_type: \"llama3\"; valid: \"default\" (rotary scaling is "
-        "not supported)");
-  CHECK(refusal(R"({"rope_parameters": {"type": "yarn"}})") ==
-        "config.json: rope_parameters: type: \"yarn\"; valid: \"default\" (rotary scaling is not "
-        "supported)");
+  CHECK(refusal(R"({"rope_parameters": {"type": "longrope"}})") ==
+        "config.json: rope_parameters: type: \"longrope\"; valid: default, linear, llama3, yarn "
+        "(other rotary scaling is not supported)");
   CHECK(refusal(R"({"rope_theta": -1})") ==
         "config.json: rope_theta: -1; valid: a positive number");
 }
 
+TEST_CASE("rotary scaling by each of its names") {
+  CHECK(accepted("{}").rope.type == Rotary::Type::kDefault);
+  const Rotary linear =
+      accepted(R"({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}})").rope;
+  CHECK(linear.type == Rotary::Type::kLinear);
+  CHECK(linear.factor == 4);
+  CHECK(linear.theta == 5e5);
+  const Rotary llama3 = accepted(R"({"rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 8192}})")
+                            .rope;
+  CHECK(llama3.type == Rotary::Type::kLlama3);
+  CHECK(llama3.original_context == 8192);
+  CHECK(llama3.attention_factor == 1);
+  const Rotary yarn = accepted(R"({"rope_parameters": {"rope_type": "yarn", "factor": 4.0,
+      "original_max_position_embeddings": 32, "beta_fast": 16}})")
+                          .rope;
+  CHECK(yarn.original_context == 32);
+  CHECK(yarn.beta_fast == 16);
+  CHECK(yarn.beta_slow == 1);
+  CHECK(yarn.attention_factor == Approx(1.1386294361119891));
+  CHECK(accepted(R"({"rope_scaling": {"type": "yarn", "factor": 2}})").rope.original_context == 64);
+  CHECK(accepted(R"({"rope_scaling": {"type": "yarn", "original_max_position_embeddings": 16}})")
+            .rope.factor == 4);
+  CHECK(accepted(R"({"rope_scaling": {"type": "yarn", "factor": 2, "attention_factor": 1.5}})")
+            .rope.attention_factor == 1.5);
+  CHECK(accepted(R"({"rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.7,
+      "mscale_all_dim": 1.4}})")
+            .rope.attention_factor == Approx(1.2582215482 / 1.5164430964));
+}
+
+TEST_CASE("rotary scaling that lacks something or makes no sense is refused") {
+  const auto refused = [](const std::string& rope) {
+    return refusal("{\"rope_scaling\": " + rope + "}");
+  };
+  CHECK(refused(R"({"type": "linear"})") ==
+        "config.json: rope_scaling: factor is missing; valid: a positive number");
+  CHECK(refused(R"({"type": "linear", "factor": 0.5})") ==
+        "config.json: rope_scaling: factor: 0.5; valid: a number of at least 1");
+  CHECK(refused(R"({"type": "llama3", "factor": 8})") ==
+        "config.json: rope_scaling: original_max_position_embeddings is missing; valid: a positive "
+        "number");
+  CHECK(refused(R"({"type": "llama3", "factor": 8, "original_max_position_embeddings": 8,
+                    "low_freq_factor": 4, "high_freq_factor": 4})") ==
+        "config.json: rope_scaling: high_freq_factor: 4; valid: a number above low_freq_factor");
+  CHECK(refused(R"({"type": "yarn", "factor": 8, "truncate": 1})") ==
+        "config.json: rope_scaling: truncate: 1; valid: true or false");
+}
+
+TEST_CASE("Mistral's sliding window: absent, null and named") {
+  const auto mistral = [](const std::string& change) {
+    Json json = Json::parse(llama(R"({"architectures": ["MistralForCausalLM"]})"));
+    json.update(Json::parse(change));
+    return parse_model_config(json.dump(), "config.json");
+  };
+  CHECK(mistral("{}").sliding_window == 4096);
+  CHECK(mistral(R"({"sliding_window": null})").sliding_window == 0);
+  CHECK(mistral(R"({"sliding_window": 100})").sliding_window == 100);
+  CHECK_THROWS_WITH(mistral(R"({"sliding_window": 0})"),
+                    "config.json: sliding_window: 0; valid: a positive integer");
+  CHECK(accepted(R"({"sliding_window": 100})").sliding_window == 0);
+}
+
 TEST_CASE("what the transformer does not compute is refused by name") {
   const std::string architectures =
-      "; valid: a list of one of Qwen2ForCausalLM, Qwen3ForCausalLM, LlamaForCausalLM";
+      "; valid: a list of one of Qwen2ForCausalLM, Qwen3ForCausalLM, LlamaForCausalLM, "
+      "MistralForCausalLM";
   CHECK(refusal("{}") == "accepted");
   CHECK(refusal(R"({"architectures": ["MixtralForCausalLM"]})") ==
         "config.json: architectures: [\"MixtralForCausalLM\"]" + architectures);

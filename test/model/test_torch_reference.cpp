@@ -116,7 +116,8 @@ class Fixture {
 }  // namespace
 
 TEST_CASE("logits, log-probs, entropies and loss equal PyTorch's") {
-  const std::string name = GENERATE("qwen2", "qwen3", "llama");
+  const std::string name =
+      GENERATE("qwen2", "qwen3", "llama", "mistral", "llama3", "linear", "yarn");
   INFO(name);
   Fixture f(name);
   std::vector<int32_t> all_rows(static_cast<size_t>(f.packed.rows()));
@@ -137,7 +138,8 @@ TEST_CASE("logits, log-probs, entropies and loss equal PyTorch's") {
 }
 
 TEST_CASE("every gradient equals PyTorch's") {
-  const std::string name = GENERATE("qwen2", "qwen3", "llama");
+  const std::string name =
+      GENERATE("qwen2", "qwen3", "llama", "mistral", "llama3", "linear", "yarn");
   Fixture f(name);
   f.forward_backward();
   f.for_each_piece(f.grad, [&](const std::string& hf_name, const std::vector<double>& ours) {
@@ -148,7 +150,8 @@ TEST_CASE("every gradient equals PyTorch's") {
 }
 
 TEST_CASE("ten AdamW steps give PyTorch's losses, norms and weights") {
-  const std::string name = GENERATE("qwen2", "qwen3", "llama");
+  const std::string name =
+      GENERATE("qwen2", "qwen3", "llama", "mistral", "llama3", "linear", "yarn");
   Fixture f(name);
   const std::vector<double> losses = f.vectors.doubles("train_losses");
   const std::vector<double> norms = f.vectors.doubles("train_grad_norms");

@@ -29,7 +29,7 @@ model::ModelConfig tiny_config(const std::string& kind) {
   config.heads = 4;
   config.kv_heads = 2;
   config.head_dim = 6;
-  config.rope_theta = 100;
+  config.rope.theta = 100;
   config.qkv_bias = kind == "qwen2";
   config.qk_norm = kind == "qwen3";
   config.tied_embeddings = kind != "llama";
