@@ -29,13 +29,14 @@ std::string type_of(const Json& part) {
 }
 
 /// An absent key and null mean the same.
-Json get(const Json& object, const char* key) {
+const Json& get(const Json& object, const char* key) {
+  static const Json none;
   const auto found = object.find(key);
-  return found == object.end() ? Json() : *found;
+  return found == object.end() ? none : *found;
 }
 
 bool is_true(const Json& object, const char* key, bool absent) {
-  const Json value = get(object, key);
+  const Json& value = get(object, key);
   return value.is_boolean() ? value.get<bool>() : absent;
 }
 
@@ -65,7 +66,7 @@ class TokenizerParser {
   [[noreturn]] void fail(const std::string& what) const { throw DataError(where_ + ": " + what); }
 
   void check_model() {
-    model_ = get(root_, "model");
+    if (const auto found = root_.find("model"); found != root_.end()) model_ = std::move(*found);
     if (model_.is_null()) fail("model is missing");
     // Very old files have no type.
     const bool untyped = model_.is_object() && get(model_, "type").is_null();
@@ -76,12 +77,12 @@ class TokenizerParser {
       fail("needs model option " + std::string(key) + ": " + get(model_, key).dump() +
            "; supported: " + valid);
     };
-    const Json dropout = get(model_, "dropout");
+    const Json& dropout = get(model_, "dropout");
     if (!dropout.is_null() && dropout != 0.0) refuse("dropout", "null or 0");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       if (!is_empty_text(get(model_, key))) refuse(key, "null or \"\"");
     }
-    const Json unk = get(model_, "unk_token");
+    const Json& unk = get(model_, "unk_token");
     if (!unk.is_null() && !unk.is_string()) refuse("unk_token", "null or a token");
   }
 
@@ -111,7 +112,7 @@ class TokenizerParser {
   }
 
   void read_vocab() {
-    const Json vocab = get(model_, "vocab");
+    const Json& vocab = get(model_, "vocab");
     if (!vocab.is_object()) fail("model.vocab is missing or not an object of token: id");
     std::unordered_map<std::string, int32_t> ids;
     ids.reserve(vocab.size());
@@ -119,7 +120,7 @@ class TokenizerParser {
       claim(token, id).text = token;
       ids.emplace(token, id.get<int32_t>());
     }
-    const Json unk = get(model_, "unk_token");
+    const Json& unk = get(model_, "unk_token");
     out_.bpe_ = Bpe(std::move(ids), {.byte_fallback = is_true(model_, "byte_fallback", false),
                                      .ignore_merges = is_true(model_, "ignore_merges", false),
                                      .fuse_unk = is_true(model_, "fuse_unk", false),
@@ -129,7 +130,7 @@ class TokenizerParser {
   }
 
   void read_merges() {
-    const Json merges = get(model_, "merges");
+    const Json& merges = get(model_, "merges");
     if (!merges.is_array()) fail("model.merges is missing or not a list");
     int32_t rank = 0;
     for (const Json& merge : merges) {
@@ -167,7 +168,7 @@ class TokenizerParser {
   /// Tokens that are `normalized` are sought in the normalized text, and decode to what the
   /// normalizer makes of them: then such a one is no special token by its spelling.
   void read_added_tokens() {
-    const Json list = get(root_, "added_tokens");
+    const Json& list = get(root_, "added_tokens");
     if (list.is_null()) return;
     if (!list.is_array()) fail("added_tokens is not a list");
     std::map<int32_t, AddedToken> before, after;
