@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 packages=(
   g++ meson ninja-build pkg-config ccache python3
   catch2 libcli11-dev libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
-  libopenblas-dev libssl-dev
+  libopenblas-dev libssl-dev libpcre2-dev libutf8proc-dev
 )
 if [[ "${1:-}" == "--dev" && $# -eq 1 ]]; then
   packages+=(clang-format)

@@ -1,21 +1,27 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
+
+#include "data/tokenizer/added_tokens.h"
+#include "data/tokenizer/bpe.h"
+#include "data/tokenizer/decoder.h"
+#include "data/tokenizer/normalizer.h"
+#include "data/tokenizer/pre_tokenizer.h"
+#include "data/tokenizer/special_tokens.h"
 
 namespace verlcpp::data {
 
-/// A byte-level tokenizer as Hugging Face's tokenizer.json describes it: a BPE model over the
-/// GPT-2 byte alphabet, with or without merges, whose pre-tokenizer and decoder are ByteLevel. A
-/// tokenizer that splits text by a regular expression before merging is refused by name.
+/// A BPE tokenizer as Hugging Face's tokenizer.json describes it, with the ids and texts of the
+/// `tokenizers` library. The way of a text: added tokens are cut out (those that are not
+/// normalized), the rest is normalized, the other added tokens are cut out, the rest is split into
+/// words by the pre-tokenizer, and BPE makes each word tokens. What is not built is refused by name
+/// when the file is read. A truncation or padding in the file has no effect, as in transformers.
 class Tokenizer {
  public:
   /// Reads <folder>/tokenizer.json.
@@ -23,9 +29,10 @@ class Tokenizer {
   /// `json` is the file's text, `where` its name in messages.
   static Tokenizer parse(const std::string& json, const std::string& where);
 
-  /// Token ids without bos or eos. Added tokens are matched first, the leftmost and longest.
-  /// DataError when a byte is not in the vocabulary.
-  std::vector<int32_t> encode(std::string_view text) const;
+  /// Token ids, without bos or eos unless `add_special_tokens` asks for the post-processor's.
+  /// Bytes that are not UTF-8 are read as U+FFFD, one for every maximal ill-formed part. DataError
+  /// when a character is not in the vocabulary and the model has no unknown token.
+  std::vector<int32_t> encode(std::string_view text, bool add_special_tokens = false) const;
   /// The text as UTF-8; bytes that are not UTF-8 become U+FFFD. Ids outside the vocabulary (a
   /// model's table may be larger) give nothing. `skip_special` drops special tokens.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
@@ -36,26 +43,43 @@ class Tokenizer {
 
  private:
   struct Token {
-    std::string bytes;  // what it decodes to
+    std::string text;  // what the decoder gets
     bool used = false;
     bool special = false;
   };
-  struct Merge {
-    int32_t rank = 0;
-    int32_t id = 0;
-  };
   friend class TokenizerParser;
+  friend class TokenStream;
 
-  void encode_segment(std::string_view text, std::vector<int32_t>& out) const;
-  void merge_pairs(std::vector<int32_t>& ids) const;
+  void encode_segment(Piece segment, std::vector<int32_t>& out) const;
+  /// What the decoder gets for `id`; null when it gets nothing.
+  const std::string* decoded_token(int32_t id, bool skip_special) const;
 
-  std::string where_;
   std::vector<Token> tokens_;
   std::unordered_map<std::string, int32_t> ids_;
-  std::array<int32_t, 256> byte_ids_{};  // -1: not in the vocabulary
-  std::map<std::pair<int32_t, int32_t>, Merge> merges_;
-  /// Added tokens by first byte, longest first.
-  std::array<std::vector<std::pair<std::string, int32_t>>, 256> added_;
+  AddedTokens added_;             // matched before the normalizer
+  AddedTokens normalized_added_;  // and after it
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  Bpe bpe_;
+  Decoder decoder_;
+  SpecialTokens special_tokens_;
+};
+
+/// Decodes ids as they come, each piece valid UTF-8: decode(ids) is what push gave for each of them
+/// and finish, end to end.
+class TokenStream {
+ public:
+  /// `tokenizer` outlives the stream.
+  explicit TokenStream(const Tokenizer& tokenizer, bool skip_special = true);
+  /// The text that `id` completes; empty while its bytes are not a whole character.
+  std::string push(int32_t id);
+  /// What was still waiting: bytes that came to no character are U+FFFD. Ends the stream.
+  std::string finish() { return stream_.finish(); }
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  DecoderStream stream_;
 };
 
 }  // namespace verlcpp::data

@@ -1,14 +1,16 @@
 // Reads Hugging Face's tokenizer.json. Everything this file format can ask for that would change
 // ids and is not done here is refused by name.
 
-#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "data/text_file.h"
 #include "data/tokenizer.h"
-#include "data/utf8.h"
+#include "data/tokenizer/pipeline_parser.h"
 
 namespace verlcpp::data {
 
@@ -16,23 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kSupported =
-    "; byte-level tokenizers (BPE with a ByteLevel pre-tokenizer) without regex splitting are "
-    "supported";
 /// Larger ids are a broken file, not a vocabulary.
 constexpr int64_t kMaxId = 1 << 24;
-
-/// GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others, in order, for the
-/// code points from 256 on.
-uint32_t symbol_of_byte(unsigned byte) {
-  const auto printable = [](unsigned b) {
-    return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
-  };
-  if (printable(byte)) return byte;
-  uint32_t before = 0;
-  for (unsigned b = 0; b < byte; ++b) before += printable(b) ? 0 : 1;
-  return 256 + before;
-}
 
 std::string type_of(const Json& part) {
   if (part.is_null()) return "none";
@@ -41,27 +28,15 @@ std::string type_of(const Json& part) {
   return type != part.end() && type->is_string() ? type->get<std::string>() : part.dump();
 }
 
-/// A Sequence shows what is in it: "Sequence[Split, ByteLevel]".
-std::string describe(const Json& part) {
-  const std::string type = type_of(part);
-  if (type != "Sequence") return type;
-  std::string inside;
-  for (const char* key : {"pretokenizers", "decoders", "normalizers"}) {
-    const auto list = part.find(key);
-    if (list == part.end() || !list->is_array()) continue;
-    for (const Json& entry : *list) inside += (inside.empty() ? "" : ", ") + type_of(entry);
-  }
-  return "Sequence[" + inside + "]";
-}
-
 /// An absent key and null mean the same.
-Json get(const Json& object, const char* key) {
+const Json& get(const Json& object, const char* key) {
+  static const Json none;
   const auto found = object.find(key);
-  return found == object.end() ? Json() : *found;
+  return found == object.end() ? none : *found;
 }
 
 bool is_true(const Json& object, const char* key, bool absent) {
-  const Json value = get(object, key);
+  const Json& value = get(object, key);
   return value.is_boolean() ? value.get<bool>() : absent;
 }
 
@@ -76,11 +51,11 @@ class TokenizerParser {
   TokenizerParser(const std::string& json, const std::string& where) : where_(where) {
     root_ = Json::parse(json, nullptr, false);
     if (!root_.is_object()) fail("not a JSON object");
-    out_.where_ = where;
   }
 
   Tokenizer parse() {
-    check_pipeline();
+    check_model();
+    read_parts();
     read_vocab();
     read_merges();
     read_added_tokens();
@@ -89,41 +64,34 @@ class TokenizerParser {
 
  private:
   [[noreturn]] void fail(const std::string& what) const { throw DataError(where_ + ": " + what); }
-  [[noreturn]] void refuse(const std::string& part, const std::string& what) const {
-    fail(where_part(part) + what + kSupported);
-  }
-  static std::string where_part(const std::string& part) { return "needs " + part + " "; }
 
-  void check_pipeline() {
-    model_ = get(root_, "model");
-    if (model_.is_null()) fail(std::string("model is missing") + kSupported);
-    if (type_of(model_) != "BPE") refuse("model", type_of(model_));
-    for (const char* key : {"byte_fallback", "ignore_merges"}) {
-      if (is_true(model_, key, false)) refuse("model option", std::string(key) + ": true");
+  void check_model() {
+    if (const auto found = root_.find("model"); found != root_.end()) model_ = std::move(*found);
+    if (model_.is_null()) fail("model is missing");
+    // Very old files have no type.
+    const bool untyped = model_.is_object() && get(model_, "type").is_null();
+    if (!untyped && type_of(model_) != "BPE") {
+      fail("needs model " + type_of(model_) + "; supported: BPE");
     }
-    for (const char* key : {"dropout", "unk_token"}) {
-      const Json value = get(model_, key);
-      if (!value.is_null()) refuse("model option", std::string(key) + ": " + value.dump());
-    }
+    const auto refuse = [&](const char* key, const char* valid) {
+      fail("needs model option " + std::string(key) + ": " + get(model_, key).dump() +
+           "; supported: " + valid);
+    };
+    const Json& dropout = get(model_, "dropout");
+    if (!dropout.is_null() && dropout != 0.0) refuse("dropout", "null or 0");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      if (!is_empty_text(get(model_, key))) {
-        refuse("model option", std::string(key) + ": " + get(model_, key).dump());
-      }
+      if (!is_empty_text(get(model_, key))) refuse(key, "null or \"\"");
     }
-    const Json normalizer = get(root_, "normalizer");
-    if (!normalizer.is_null()) refuse("normalizer", describe(normalizer));
-    const Json decoder = get(root_, "decoder");
-    if (type_of(decoder) != "ByteLevel") refuse("decoder", describe(decoder));
-    const Json splitter = get(root_, "pre_tokenizer");
-    if (type_of(splitter) != "ByteLevel") refuse("pre-tokenizer", describe(splitter));
-    if (is_true(splitter, "add_prefix_space", true)) {
-      refuse("pre-tokenizer", "ByteLevel with add_prefix_space: true");
-    }
-    // Without merges every byte is a token, split or not.
-    const Json merges = get(model_, "merges");
-    if (is_true(splitter, "use_regex", true) && !(merges.is_array() && merges.empty())) {
-      refuse("pre-tokenizer", "ByteLevel with use_regex: true");
-    }
+    const Json& unk = get(model_, "unk_token");
+    if (!unk.is_null() && !unk.is_string()) refuse("unk_token", "null or a token");
+  }
+
+  void read_parts() {
+    const auto text = [&](const char* key) { return get(root_, key).dump(); };
+    out_.normalizer_ = parse_normalizer(text("normalizer"), where_);
+    out_.pre_tokenizer_ = parse_pre_tokenizer(text("pre_tokenizer"), where_);
+    out_.decoder_ = parse_decoder(text("decoder"), where_);
+    out_.special_tokens_ = parse_post_processor(text("post_processor"), where_);
   }
 
   /// The row of `id`, of which `owner` is the spelling.
@@ -144,41 +112,39 @@ class TokenizerParser {
   }
 
   void read_vocab() {
-    const Json vocab = get(model_, "vocab");
+    const Json& vocab = get(model_, "vocab");
     if (!vocab.is_object()) fail("model.vocab is missing or not an object of token: id");
-    std::map<uint32_t, unsigned char> byte_of_symbol;
-    for (unsigned b = 0; b < 256; ++b) {
-      byte_of_symbol[symbol_of_byte(b)] = static_cast<unsigned char>(b);
-    }
-    out_.byte_ids_.fill(-1);
+    std::unordered_map<std::string, int32_t> ids;
+    ids.reserve(vocab.size());
     for (const auto& [token, id] : vocab.items()) {
-      Tokenizer::Token& entry = claim(token, id);
-      bool is_bytes = true;
-      std::string bytes;
-      for (const uint32_t symbol : code_points(token)) {
-        const auto byte = byte_of_symbol.find(symbol);
-        is_bytes = is_bytes && byte != byte_of_symbol.end();
-        if (is_bytes) bytes += static_cast<char>(byte->second);
-      }
-      entry.bytes = is_bytes ? bytes : token;
-      if (is_bytes && bytes.size() == 1) {
-        out_.byte_ids_[static_cast<unsigned char>(bytes[0])] = id.get<int32_t>();
-      }
+      claim(token, id).text = token;
+      ids.emplace(token, id.get<int32_t>());
     }
+    const Json& unk = get(model_, "unk_token");
+    out_.bpe_ = Bpe(std::move(ids), {.byte_fallback = is_true(model_, "byte_fallback", false),
+                                     .ignore_merges = is_true(model_, "ignore_merges", false),
+                                     .fuse_unk = is_true(model_, "fuse_unk", false),
+                                     .unk_token = unk.is_string() ? unk.get<std::string>() : "",
+                                     .byte_letters = out_.pre_tokenizer_.spells_bytes(),
+                                     .where = where_});
   }
 
   void read_merges() {
-    const Json merges = get(model_, "merges");
+    const Json& merges = get(model_, "merges");
     if (!merges.is_array()) fail("model.merges is missing or not a list");
     int32_t rank = 0;
     for (const Json& merge : merges) {
+      // The first line of a merges.txt.
+      if (merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version"))
+        continue;
       const auto [left, right] = halves(merge, rank);
-      const auto a = out_.token_id(left), b = out_.token_id(right), c = out_.token_id(left + right);
+      const Bpe& bpe = out_.bpe_;
+      const auto a = bpe.id(left), b = bpe.id(right), c = bpe.id(left + right);
       if (!a || !b || !c) {
         fail("model.merges[" + std::to_string(rank) + "] " + merge.dump(-1, ' ', true) +
              ": both halves and the whole must be in model.vocab");
       }
-      out_.merges_[{*a, *b}] = {.rank = rank, .id = *c};
+      out_.bpe_.add_merge(rank, *a, *b, *c);
       ++rank;
     }
   }
@@ -199,31 +165,49 @@ class TokenizerParser {
          "; valid: \"a b\" or [\"a\", \"b\"]");
   }
 
+  /// Tokens that are `normalized` are sought in the normalized text, and decode to what the
+  /// normalizer makes of them: then such a one is no special token by its spelling.
   void read_added_tokens() {
-    const Json list = get(root_, "added_tokens");
+    const Json& list = get(root_, "added_tokens");
     if (list.is_null()) return;
     if (!list.is_array()) fail("added_tokens is not a list");
+    std::map<int32_t, AddedToken> before, after;
+    std::set<std::string> special;
     for (const Json& added : list) {
-      const Json content = added.is_object() ? get(added, "content") : Json();
-      if (is_empty_text(content) || !content.is_string()) {
-        fail("added_tokens entry " + added.dump(-1, ' ', true) + " has no content");
-      }
-      const std::string text = content.get<std::string>();
-      for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-        if (is_true(added, key, false)) {
-          refuse("added token", content.dump(-1, ' ', true) + " with " + key + ": true");
-        }
-      }
-      Tokenizer::Token& entry = claim(text, get(added, "id"));
-      entry.bytes = text;
-      entry.special = is_true(added, "special", false);
-      out_.added_[static_cast<unsigned char>(text[0])].emplace_back(text, *out_.token_id(text));
+      AddedToken token = added_token(added);
+      if (is_true(added, "special", false)) special.insert(token.content);
+      const bool normalized = is_true(added, "normalized", !is_true(added, "special", false));
+      if (normalized) token.content = out_.normalizer_.apply({token.content, true}).text;
+      if (token.content.empty())
+        fail("added_tokens entry " + added.dump(-1, ' ', true) + " is empty after the normalizer");
+      out_.tokens_[static_cast<size_t>(token.id)].text = token.content;
+      before.erase(token.id);
+      after.erase(token.id);
+      (normalized ? after : before)[token.id] = std::move(token);
     }
-    for (auto& candidates : out_.added_) {
-      std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-        return std::pair(b.first.size(), a.first) < std::pair(a.first.size(), b.first);
-      });
+    for (auto& token : out_.tokens_) token.special = special.contains(token.text);
+    out_.added_ = AddedTokens(values(before));
+    out_.normalized_added_ = AddedTokens(values(after));
+  }
+
+  AddedToken added_token(const Json& added) {
+    const Json content = added.is_object() ? get(added, "content") : Json();
+    if (is_empty_text(content) || !content.is_string()) {
+      fail("added_tokens entry " + added.dump(-1, ' ', true) + " has no content");
     }
+    const auto text = content.get<std::string>();
+    claim(text, get(added, "id"));
+    return {.content = text,
+            .id = get(added, "id").get<int32_t>(),
+            .single_word = is_true(added, "single_word", false),
+            .lstrip = is_true(added, "lstrip", false),
+            .rstrip = is_true(added, "rstrip", false)};
+  }
+
+  static std::vector<AddedToken> values(std::map<int32_t, AddedToken>& tokens) {
+    std::vector<AddedToken> out;
+    for (auto& [id, token] : tokens) out.push_back(std::move(token));
+    return out;
   }
 
   std::string where_;

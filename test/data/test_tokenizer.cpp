@@ -111,25 +111,26 @@ TEST_CASE("a byte without a token is named") {
 }
 
 TEST_CASE("what would change ids is refused by name") {
-  const std::string supported =
-      "; byte-level tokenizers (BPE with a ByteLevel pre-tokenizer) without regex splitting are "
-      "supported";
   CHECK(refusal("{}") == "accepted");
-  CHECK(refusal(R"({"pre_tokenizer": {"use_regex": true}})") ==
-        "t.json: needs pre-tokenizer ByteLevel with use_regex: true" + supported);
-  CHECK(refusal(R"({"pre_tokenizer": {"use_regex": true}, "model": {"merges": []}})") ==
-        "accepted");
-  CHECK(refusal(R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers":
-                   [{"type": "Split"}, {"type": "ByteLevel"}]}})") ==
-        "t.json: needs pre-tokenizer Sequence[Split, ByteLevel]" + supported);
-  CHECK(refusal(R"({"normalizer": {"type": "NFC"}})") ==
-        "t.json: needs normalizer NFC" + supported);
-  CHECK(refusal(R"({"decoder": null})") == "t.json: needs decoder none" + supported);
-  CHECK(refusal(R"({"model": {"type": "Unigram"}})") == "t.json: needs model Unigram" + supported);
-  CHECK(refusal(R"({"model": {"byte_fallback": true}})") ==
-        "t.json: needs model option byte_fallback: true" + supported);
-  CHECK(refusal(R"({"added_tokens": [{"id": 3, "content": "<s>", "lstrip": true}]})") ==
-        "t.json: needs added token \"<s>\" with lstrip: true" + supported);
+  CHECK(
+      refusal(R"({"normalizer": {"type": "StripAccents"}})") ==
+      "t.json: needs normalizer StripAccents; supported: Sequence, NFC, NFD, NFKC, NFKD, Prepend, "
+      "Replace, Lowercase, Strip");
+  CHECK(refusal(R"({"pre_tokenizer": {"type": "BertPreTokenizer"}})") ==
+        "t.json: needs pre-tokenizer BertPreTokenizer; supported: Sequence, Split, ByteLevel, "
+        "Digits, Metaspace, Whitespace, WhitespaceSplit");
+  CHECK(refusal(R"({"post_processor": {"type": "Other"}})") ==
+        "t.json: needs post-processor Other; supported: Sequence, TemplateProcessing, "
+        "BertProcessing, RobertaProcessing, ByteLevel");
+  CHECK(refusal(R"({"decoder": null})") ==
+        "t.json: needs decoder none; supported: Sequence, ByteLevel, ByteFallback, Fuse, Replace, "
+        "Strip, Metaspace");
+  CHECK(refusal(R"({"model": {"type": "Unigram"}})") ==
+        "t.json: needs model Unigram; supported: BPE");
+  CHECK(refusal(R"({"model": {"dropout": 0.1}})") ==
+        "t.json: needs model option dropout: 0.1; supported: null or 0");
+  CHECK(refusal(R"({"model": {"end_of_word_suffix": "</w>"}})") ==
+        "t.json: needs model option end_of_word_suffix: \"</w>\"; supported: null or \"\"");
 }
 
 TEST_CASE("a broken tokenizer.json is refused") {
