@@ -1,87 +1,114 @@
 #include "data/chat_template.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/error.h"
 #include "data/text_file.h"
+#include "jinja/template.h"
 
 namespace verlcpp::data {
 
 namespace {
 
-using Json = nlohmann::json;
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Sources = std::map<std::string, std::pair<std::string, std::string>>;  // name: (Jinja, where)
 
-constexpr const char* kStart = "<|im_start|>";
-constexpr const char* kEnd = "<|im_end|>";
-constexpr const char* kValid =
-    "; valid: no chat template, or ChatML (<|im_start|>role\\ncontent<|im_end|>\\n)";
+constexpr const char* kDefault = "default";
+constexpr const char* kToolUse = "tool_use";
 
-/// A Jinja string literal holds a newline as itself or as backslash-n.
-std::string unescape_newlines(std::string text) {
-  for (size_t at = text.find("\\n"); at != std::string::npos; at = text.find("\\n", at + 1)) {
-    text.replace(at, 2, "\n");
-  }
-  return text;
+Json read_object(const std::string& path) {
+  Json json = Json::parse(read_text_file(path), nullptr, false);
+  if (!json.is_object()) throw DataError(path + ": not a JSON object");
+  return json;
 }
 
-/// The text of a system turn spelled out inside one literal of the template: what ChatML templates
-/// of the Qwen2 family add when the conversation has no system turn.
-std::string find_default_system(const std::string& jinja) {
-  const std::string open = std::string(kStart) + "system\n";
-  for (size_t at = jinja.find(open); at != std::string::npos; at = jinja.find(open, at + 1)) {
-    const size_t begin = at + open.size();
-    const size_t end = jinja.find(kEnd, begin);
-    if (end == std::string::npos) break;
-    const std::string text = jinja.substr(begin, end - begin);
-    if (!text.empty() && text.find_first_of("'\"{}") == std::string::npos) return text;
+/// chat_template.jinja, and its named siblings.
+Sources files_of(const std::string& folder) {
+  Sources sources;
+  const std::string single = folder + "/chat_template.jinja";
+  if (fs::exists(single)) sources[kDefault] = {read_text_file(single), single};
+  std::error_code failed;
+  for (fs::directory_iterator it(folder + "/additional_chat_templates", failed), end;
+       !failed && it != end; it.increment(failed)) {
+    if (it->path().extension() != ".jinja") continue;
+    sources[it->path().stem().string()] = {read_text_file(it->path().string()),
+                                           it->path().string()};
   }
-  return "";
+  return sources;
 }
 
 /// tokenizer_config.json holds one template, or a list of named ones.
-std::string template_of_config(const std::string& path) {
-  const Json json = Json::parse(read_text_file(path), nullptr, false);
-  if (!json.is_object()) throw DataError(path + ": not a JSON object");
-  const auto found = json.find("chat_template");
-  if (found == json.end() || found->is_null()) return "";
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_array()) {
-    for (const Json& entry : *found) {
-      if (!entry.is_object() || entry.value("name", Json()) != "default") continue;
-      const Json text = entry.value("template", Json());
-      if (text.is_string()) return text.get<std::string>();
+Sources templates_of_config(const Json& config, const std::string& path) {
+  const auto found = config.find("chat_template");
+  if (found == config.end() || found->is_null()) return {};
+  if (found->is_string()) return {{kDefault, {found->get<std::string>(), path}}};
+  Sources sources;
+  const std::string valid =
+      R"(; valid: a string, or a list of {"name": "default", "template": "..."})";
+  if (!found->is_array()) throw DataError(path + ": chat_template is " + found->dump() + valid);
+  for (const Json& entry : *found) {
+    const Json name = entry.is_object() ? entry.value("name", Json()) : Json();
+    const Json text = entry.is_object() ? entry.value("template", Json()) : Json();
+    if (!name.is_string() || !text.is_string()) {
+      throw DataError(path + ": chat_template has the entry " + entry.dump() + valid);
     }
+    const std::string called = name.get<std::string>();
+    sources[called] = {text.get<std::string>(), path + " (" + called + ")"};
   }
-  throw DataError(path + ": chat_template is neither a string nor a list with a \"default\" one");
+  return sources;
 }
 
-void append_turn(std::string& out, const std::string& role, const std::string& content) {
-  out += kStart + role + "\n" + content + kEnd + "\n";
+/// Those that can be used; a folder may have more.
+void compile(const Sources& sources, const std::string& folder, ChatTemplate& out) {
+  for (const auto& [name, source] : sources) {
+    if (name != kDefault && name != kToolUse) continue;
+    if (source.first.empty() && sources.size() == 1) return;
+    out.templates[name] = std::make_shared<const jinja::Template>(source.first, source.second);
+    out.where = source.second;
+  }
+  if (!sources.empty() && !out.templates.contains(kDefault)) {
+    throw DataError(folder +
+                    ": chat templates have names, and none is \"default\"; valid: one called "
+                    "\"default\", or actor_rollout_ref.model.custom_chat_template");
+  }
 }
 
-std::string render_chatml(const ChatTemplate& chat_template, std::span<const Message> messages,
-                          bool add_generation_prompt) {
-  std::string out;
-  const bool has_system = !messages.empty() && messages.front().role == "system";
-  if (!has_system && !chat_template.default_system.empty()) {
-    append_turn(out, "system", chat_template.default_system);
-  }
-  for (const Message& message : messages) {
-    const std::string& role = message.role;
-    if (role != "system" && role != "user" && role != "assistant") {
-      throw DataError(chat_template.where + ": role \"" + role +
-                      "\" of a message; valid: system, user, assistant");
+/// Adds the special tokens that `json` names and `out` does not have: strings, or objects with the
+/// string as "content".
+void add_special_tokens(const Json& json, Json& out) {
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                          "cls_token", "mask_token"}) {
+    const auto found = json.find(key);
+    if (found == json.end() || out.contains(key)) continue;
+    if (found->is_string()) {
+      out[key] = *found;
+    } else if (found->is_object() && found->contains("content")) {
+      out[key] = found->at("content");
     }
-    if (role == "assistant" && chat_template.rewrites_assistant) {
-      throw DataError(chat_template.where +
-                      ": this chat template rewrites assistant turns (it contains <think>), which "
-                      "is not supported; valid: prompts of system and user turns");
-    }
-    append_turn(out, role, message.content);
   }
-  if (add_generation_prompt) out += std::string(kStart) + "assistant\n";
-  return out;
+}
+
+/// The message as the template sees it.
+Json to_json(const Message& message) {
+  if (message.json.empty()) return {{"role", message.role}, {"content", message.content}};
+  Json json = Json::object();
+  const Json whole = Json::parse(message.json);
+  for (const auto& [key, value] : whole.items()) {
+    if (!value.is_null()) json[key] = value;
+  }
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    if (!json.contains(name)) continue;
+    const Json reasoning = json[name];
+    Json aliased = {{"thinking", reasoning}};
+    aliased.update(json);
+    aliased["reasoning_content"] = reasoning;
+    return aliased;
+  }
+  return json;
 }
 
 }  // namespace
@@ -89,41 +116,67 @@ std::string render_chatml(const ChatTemplate& chat_template, std::span<const Mes
 ChatTemplate parse_chat_template(const std::string& jinja, const std::string& where) {
   ChatTemplate out;
   out.where = where;
-  if (jinja.empty()) return out;
-  const std::string text = unescape_newlines(jinja);
-  if (text.find(kStart) == std::string::npos || text.find(kEnd) == std::string::npos) {
-    throw DataError(where + ": chat template \"" + jinja.substr(0, 60) +
-                    (jinja.size() > 60 ? "...\"" : "\"") + " is not supported" + kValid);
-  }
-  if (text.find(std::string(kStart) + "assistant\n<think>") != std::string::npos) {
-    throw DataError(where + ": chat template that opens the answer with <think> is not supported" +
-                    kValid);
-  }
-  if (text.find("|trim") != std::string::npos || text.find("| trim") != std::string::npos) {
-    throw DataError(where + ": chat template that trims contents is not supported" + kValid);
-  }
-  out.style = ChatTemplate::Style::kChatMl;
-  out.default_system = find_default_system(text);
-  out.rewrites_assistant = text.find("<think>") != std::string::npos;
+  out.variables = std::make_shared<const Json>(Json::object());
+  compile({{kDefault, {jinja, where}}}, where, out);
   return out;
 }
 
-ChatTemplate load_chat_template(const std::string& folder) {
-  const std::string jinja = folder + "/chat_template.jinja";
-  if (std::filesystem::exists(jinja)) return parse_chat_template(read_text_file(jinja), jinja);
-  const std::string config = folder + "/tokenizer_config.json";
-  if (!std::filesystem::exists(config)) return parse_chat_template("", config);
-  return parse_chat_template(template_of_config(config), config);
+ChatTemplate load_chat_template(const std::string& folder, const ChatTemplateOptions& options) {
+  ChatTemplate out;
+  const std::string path = folder + "/tokenizer_config.json";
+  const std::string map = folder + "/special_tokens_map.json";
+  const Json config = fs::exists(path) ? read_object(path) : Json::object();
+  Sources sources;
+  if (options.custom) {
+    sources[kDefault] = {*options.custom, options.custom_where};
+  } else {
+    sources = files_of(folder);
+    if (sources.empty()) sources = templates_of_config(config, path);
+  }
+  compile(sources, folder, out);
+  Json variables = Json::object();
+  add_special_tokens(config, variables);
+  if (fs::exists(map)) add_special_tokens(read_object(map), variables);
+  variables.update(Json::parse(options.kwargs_json));
+  out.variables = std::make_shared<const Json>(std::move(variables));
+  return out;
 }
 
 std::string render_chat(const ChatTemplate& chat_template, std::span<const Message> messages,
-                        bool add_generation_prompt) {
-  if (chat_template.style == ChatTemplate::Style::kChatMl) {
-    return render_chatml(chat_template, messages, add_generation_prompt);
+                        bool add_generation_prompt, const std::string& tools_json) {
+  if (chat_template.templates.empty()) {
+    std::string out;
+    for (const Message& message : messages) out += message.content;
+    return out;
   }
-  std::string out;
-  for (const Message& message : messages) out += message.content;
-  return out;
+  Json variables = Json::object();
+  variables["messages"] = Json::array();
+  for (const Message& message : messages) variables["messages"].push_back(to_json(message));
+  variables["tools"] = tools_json.empty() ? Json() : Json::parse(tools_json);
+  variables["documents"] = Json();
+  variables["add_generation_prompt"] = add_generation_prompt;
+  variables.update(*chat_template.variables);
+  const bool for_tools = !tools_json.empty() && chat_template.templates.contains(kToolUse);
+  return chat_template.templates.at(for_tools ? kToolUse : kDefault)->render(variables);
+}
+
+bool is_reserved_chat_variable(const std::string& name) {
+  static const std::vector<std::string> kNames = {"messages",
+                                                  "conversation",
+                                                  "tools",
+                                                  "chat_template",
+                                                  "add_generation_prompt",
+                                                  "continue_final_message",
+                                                  "tokenize",
+                                                  "tokenizer_kwargs",
+                                                  "return_assistant_tokens_mask",
+                                                  "padding",
+                                                  "truncation",
+                                                  "max_length",
+                                                  "return_tensors",
+                                                  "return_dict",
+                                                  "sanitize_control_tokens"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 }  // namespace verlcpp::data
