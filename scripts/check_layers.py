@@ -17,9 +17,10 @@ ARROWS = {
     "cpu": ["tensor"],
     "parallel": ["tensor"],
     "data": ["schedule"],
+    "reward": ["data"],
     "model": ["parallel", "data", "tensor"],
     "rollout": ["model"],
-    "train": ["rollout", "model", "algo", "config"],
+    "train": ["rollout", "reward", "model", "algo", "config"],
     "cuda": ["tensor", "parallel"],
     "app": ["train", "cpu", "cuda", "config"],
 }
