@@ -145,9 +145,9 @@ void Program::wait_until_ready(const std::function<void()>& beat) {
     if (out_ended_) {
       cannot("it ended with " + child_->ended(std::chrono::seconds(1)).value_or("no exit code"));
     }
-    if (Clock::now() - last_sign_ > options_.timeout) {
-      cannot("not done after " + seconds(options_.timeout) + " (" + std::string(kKey) +
-             "timeout_s)");
+    if (Clock::now() - last_sign_ > options_.load_timeout) {
+      cannot("not done after " + seconds(options_.load_timeout) + "; " + std::string(kKey) +
+             "timeout_s may raise that");
     }
   }
 }

@@ -41,10 +41,11 @@
 namespace verlcpp::reward {
 
 struct ProgramOptions {
-  std::string path;                  // of a .py file or of an executable
-  std::string name;                  // of the function in a .py file
-  std::string reward_kwargs = "{}";  // a JSON object
-  std::chrono::milliseconds timeout{60000};
+  std::string path;                               // of a .py file or of an executable
+  std::string name;                               // of the function in a .py file
+  std::string reward_kwargs = "{}";               // a JSON object
+  std::chrono::milliseconds timeout{60000};       // of an answer
+  std::chrono::milliseconds load_timeout{60000};  // of a .py file and all that it imports
   bool zero_on_failure = false;  // else a response that cannot be scored ends the run
 };
 

@@ -1,5 +1,7 @@
 #include "train/reward_config.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -117,11 +119,13 @@ reward::ManagerOptions manager_options(const RewardConfig& config,
   const CustomRewardFunctionConfig& custom = config.custom_reward_function;
   if (custom.path) {
     const bool none = custom.reward_kwargs.is_null();
+    const std::chrono::milliseconds timeout(std::llround(custom.timeout_s * 1000));
     options.program = reward::ProgramOptions{
         .path = data::expand_home(*custom.path),
         .name = custom.name,
         .reward_kwargs = none ? "{}" : json_text(custom.reward_kwargs),
-        .timeout = std::chrono::milliseconds(std::llround(custom.timeout_s * 1000)),
+        .timeout = timeout,
+        .load_timeout = std::max<std::chrono::milliseconds>(timeout, std::chrono::seconds(60)),
         .zero_on_failure = custom.on_failure == "zero"};
   }
   return options;
