@@ -37,15 +37,13 @@ class Reader {
     Text out;
     while (at_ < text_.size() && !failed_) {
       const char32_t c = text_[at_];
-      if (c == U'}') {
-        ++at_;
-        if (in_group) return out;
-        failed_ = true;  // one that closes nothing
-      } else {
+      if (c != U'}') {
         out += piece();
+        continue;
       }
+      ++at_;  // one that closes nothing is passed over, as a group that is not closed is taken
+      if (in_group) return out;
     }
-    failed_ = failed_ || in_group;
     return out;
   }
 
@@ -64,11 +62,18 @@ class Reader {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
 
-  Text argument() {
+  /// Nothing at the end of the text.
+  std::optional<Text> argument() {
     skip_spaces();
-    if (at_ < text_.size()) return piece();
-    failed_ = true;
-    return {};
+    if (at_ == text_.size()) return {};
+    return text_[at_] == U'}' ? Text() : piece();
+  }
+
+  /// pylatexenc prints its own pattern where an argument is missing.
+  Text fraction() {
+    const std::optional<Text> numerator = argument(), denominator = argument();
+    if (denominator) return *numerator + U"/" + *denominator;
+    return U"%s/%s" + numerator.value_or(U"");
   }
 
   Text command() {
@@ -81,10 +86,7 @@ class Reader {
     const TextView name = text_.substr(at_, end - at_);
     at_ = end;
     skip_spaces();
-    if (name == U"frac") {
-      const Text numerator = argument();
-      return numerator + U"/" + argument();
-    }
+    if (name == U"frac") return fraction();
     if (name == U"sqrt") return root();
     if (name == U"begin" || name == U"end") failed_ = true;
     if (name == U"left" || name == U"right") return {};
@@ -109,7 +111,9 @@ class Reader {
       const size_t end = text_.find(U']', at_);
       if (end != TextView::npos) at_ = end + 1;
     }
-    return U"√(" + argument() + U")";
+    const std::optional<Text> radicand = argument();
+    failed_ = failed_ || !radicand;
+    return U"√(" + radicand.value_or(U"") + U")";
   }
 
   TextView text_;
