@@ -62,10 +62,9 @@ def plain(value):
 
 
 def error_of(error):
-    return {
-        "error": f"{type(error).__name__}: {error}",
-        "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-    }
+    ours = error.__traceback__  # this file's own frame says nothing to the user
+    lines = traceback.format_exception(type(error), error, ours.tb_next or ours)
+    return {"error": f"{type(error).__name__}: {error}", "traceback": "".join(lines)}
 
 
 class Host:

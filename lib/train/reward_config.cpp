@@ -50,6 +50,12 @@ void set_if_missing(config::Node& map, const std::string& key, config::Node valu
   if (map.is_map() && map.find(key) == nullptr) map.set(key, std::move(value));
 }
 
+bool is_enabled(const config::Node& buffer) {
+  const config::Node* enable = buffer.is_map() ? buffer.find("enable") : nullptr;
+  const bool* value = enable == nullptr ? nullptr : enable->get_if<bool>();
+  return value != nullptr && *value;
+}
+
 /// Most keys may be missing: verl's dapo manager looks them up one by one.
 std::pair<RewardKwargs, std::optional<OverlongBufferConfig>> bind_kwargs(
     const config::Node& reward_kwargs) {
@@ -63,12 +69,20 @@ std::pair<RewardKwargs, std::optional<OverlongBufferConfig>> bind_kwargs(
   binder.bind(whole, kKwargs, kwargs);
   if (!kwargs.overlong_buffer_cfg.is_null()) {
     set_if_missing(kwargs.overlong_buffer_cfg, "log", config::Node(false));
+    if (!is_enabled(kwargs.overlong_buffer_cfg)) {  // then nobody looks at the rest
+      set_if_missing(kwargs.overlong_buffer_cfg, "len", config::Node(int64_t{0}));
+      set_if_missing(kwargs.overlong_buffer_cfg, "penalty_factor", config::Node(1.0));
+    }
     Holder holder;
     binder.bind(config::Node::map({{"overlong_buffer_cfg", kwargs.overlong_buffer_cfg}}), kKwargs,
                 holder);
     buffer = holder.overlong_buffer_cfg;
   }
-  binder.finish();
+  std::string problems;
+  for (const std::string& problem : binder.problems()) {
+    problems += (problems.empty() ? "" : "; ") + problem;
+  }
+  if (!problems.empty()) throw ConfigError(problems);
   return {kwargs, buffer};
 }
 
