@@ -18,9 +18,10 @@ ARROWS = {
     "cpu": ["tensor"],
     "parallel": ["tensor"],
     "data": ["schedule", "jinja"],
+    "reward": ["data"],
     "model": ["parallel", "data", "tensor"],
     "rollout": ["model"],
-    "train": ["rollout", "model", "algo", "config"],
+    "train": ["rollout", "reward", "model", "algo", "config"],
     "cuda": ["tensor", "parallel"],
     "app": ["train", "cpu", "cuda", "config"],
 }

@@ -152,16 +152,17 @@ class RowParser {
       return;
     }
     const auto truth = reward_model->find("ground_truth");
-    const std::string valid = "; valid: a string or a number";
+    const std::string valid = "; valid: a string, a number, a list or an object";
     if (truth == reward_model->end()) {
       problem("reward_model.ground_truth is missing" + valid);
     } else if (truth->is_string()) {
       row.ground_truth = truth->get<std::string>();
-    } else if (truth->is_number()) {
+    } else if (truth->is_number() || truth->is_structured()) {
       row.ground_truth = truth->dump();
     } else {
       problem("reward_model.ground_truth is " + shown(*truth) + valid);
     }
+    if (truth != reward_model->end()) row.ground_truth_json = truth->dump();
   }
 
   const PromptOptions& options_;

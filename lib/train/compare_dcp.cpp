@@ -101,7 +101,7 @@ class Comparer {
         rollout_batch(engine, snapshot_.weights(), config, inputs, 0);
     expects(batch.has_value(), kNoStop);
     batch_ = std::move(*batch);
-    score_batch(config, inputs, 0, batch_);
+    score_batch(engine, config, inputs, 0, batch_);
     check_same_samples(arms, batch_);
   }
 

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "data/chat_template.h"
 #include "model/tp_shard.h"
-#include "rollout/reward.h"
 #include "train/cost_subject.h"
+#include "train/node_json.h"
 #include "train/optimizer.h"
 #include "train/update_pass.h"
 #include "train/validate_findings.h"
@@ -18,30 +18,12 @@
 namespace verlcpp::train {
 namespace {
 
-nlohmann::json to_json(const config::Node& node) {
-  if (node.is_map()) {
-    nlohmann::json map = nlohmann::json::object();
-    for (const auto& [key, value] : node.items()) map[key] = to_json(value);
-    return map;
-  }
-  if (node.is_list()) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const config::Node& element : node.elements()) list.push_back(to_json(element));
-    return list;
-  }
-  if (const auto* b = node.get_if<bool>()) return *b;
-  if (const auto* i = node.get_if<int64_t>()) return *i;
-  if (const auto* d = node.get_if<double>()) return *d;
-  if (const auto* s = node.get_if<std::string>()) return *s;
-  return nullptr;
-}
-
 /// config.json with actor_rollout_ref.model.override_config merged in.
 model::ModelConfig load_model_config(const ModelSection& section, const std::string& folder) {
   model::ModelConfig config = model::read_model_config(folder);
   if (!section.override_config.is_map() || section.override_config.items().empty()) return config;
   auto json = nlohmann::json::parse(config.json);
-  json.merge_patch(to_json(section.override_config));
+  json.merge_patch(nlohmann::json::parse(json_text(section.override_config)));
   const std::vector<int32_t> eos = config.eos_token_ids;
   config = model::parse_model_config(json.dump(2), folder +
                                                        "/config.json with "
@@ -124,7 +106,9 @@ void load_prompts(const TrainConfig& config, Inputs& inputs, const std::function
                                     .train_max_samples = d.train_max_samples,
                                     .shuffle = d.shuffle,
                                     .seed = seed});
-  rollout::check_data_sources(inputs.rows);
+  inputs.reward = std::make_unique<reward::Manager>(
+      manager_options(config.reward, config.trainer.experiment_name), beat);
+  inputs.reward->check(inputs.rows);
   beat();
   inputs.tokenizer = data::Tokenizer::load(inputs.model_folder);
   if (inputs.tokenizer->vocab_size() > inputs.model.vocab) {

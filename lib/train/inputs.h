@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,18 +11,20 @@
 #include "data/replay.h"
 #include "data/tokenizer.h"
 #include "model/model_config.h"
+#include "reward/manager.h"
 #include "train/train_config.h"
 
 namespace verlcpp::train {
 
 /// What every rank reads and none changes: model description, tokenizer, prompts or recorded
-/// trajectories. Loaded once per process, before any weight.
+/// trajectories. Loaded once per process, before any weight. The reward manager is rank 0's to use.
 struct Inputs {
   model::ModelConfig model;
   std::string model_folder;
   std::optional<data::Tokenizer> tokenizer;      // a replayed run can do without
   std::vector<data::PromptRow> rows;             // after subsampling and filtering
   std::vector<std::vector<int32_t>> prompt_ids;  // of rows
+  std::unique_ptr<reward::Manager> reward;       // of generated responses
   std::optional<data::ReplayReader> recorded;    // rollout.name=replay
   int64_t total_steps = 0;
   int64_t steps_per_epoch = 0;

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "rollout/generate.h"
-#include "rollout/reward.h"
 
 namespace verlcpp::train {
 namespace {
@@ -25,13 +24,6 @@ rollout::GenerateOptions generate_options(const TrainConfig& config, const Input
   if (!rollout.ignore_eos) options.eos_token_ids = inputs.model.eos_token_ids;
   options.step = static_cast<uint32_t>(step);
   return options;
-}
-
-std::vector<int64_t> step_rows(const TrainConfig& config, const Inputs& inputs, int64_t step) {
-  const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()),
-                                config.data.train_batch_size, config.data.shuffle,
-                                static_cast<uint64_t>(config.data.seed.value_or(0)));
-  return order.indices(step);
 }
 
 /// Mean over sequences of the masked mean (verl: apply_kl_penalty's current_kl).
@@ -100,6 +92,13 @@ void PhaseTimer::time(const char* phase, const std::function<void()>& body) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+std::vector<int64_t> step_rows(const TrainConfig& config, const Inputs& inputs, int64_t step) {
+  const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()),
+                                config.data.train_batch_size, config.data.shuffle,
+                                static_cast<uint64_t>(config.data.seed.value_or(0)));
+  return order.indices(step);
+}
+
 std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
                                                            const model::ParameterBuffer& weights,
                                                            const TrainConfig& config,
@@ -133,18 +132,6 @@ std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
     batch[i].response_mask.assign(batch[i].response_ids.size(), 1);
   }
   return batch;
-}
-
-void score_batch(const TrainConfig& config, const Inputs& inputs, int64_t step,
-                 std::vector<data::Trajectory>& batch) {
-  if (config.actor_rollout_ref.rollout.name == "replay") return;
-  const auto n = static_cast<size_t>(config.actor_rollout_ref.rollout.n);
-  const auto rows = step_rows(config, inputs, step);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const data::PromptRow& row = inputs.rows[static_cast<size_t>(rows[i / n])];
-    batch[i].reward = rollout::compute_score(
-        row.data_source, inputs.tokenizer->decode(batch[i].response_ids), row.ground_truth);
-  }
 }
 
 std::optional<StepExperience> make_experience(const Engine& engine,

@@ -29,6 +29,12 @@ class PhaseTimer {
   std::map<std::string, double> seconds_;
 };
 
+/// What the user's reward program did in this step.
+struct ProgramStats {
+  int64_t failures = 0;  // responses it could not score, which count as 0
+  int64_t restarts = 0;
+};
+
 /// A step's experience with what the metrics need besides.
 struct StepExperience {
   Experience experience;
@@ -36,7 +42,11 @@ struct StepExperience {
   TokenValues token_rewards;  // token-level rewards: score on the last token, less KL in reward
   double reward_kl = 0;       // mean over sequences of the masked mean KL (use_kl_in_reward)
   double reward_kl_coef = 0;  // beta that was applied
+  std::optional<ProgramStats> program;  // of a run with a reward program
 };
+
+/// The rows of inputs.rows that a step takes.
+std::vector<int64_t> step_rows(const TrainConfig& config, const Inputs& inputs, int64_t step);
 
 /// 1. rollout. The step's trajectories in global order, prompt-major: generated on the pool, or the
 /// recorded ones. Nothing: the ranks agreed to stop.
@@ -45,9 +55,11 @@ std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
                                                            const TrainConfig& config,
                                                            const Inputs& inputs, int64_t step);
 
-/// 2. reward of generated responses by their data source's rule (recorded ones keep theirs).
-void score_batch(const TrainConfig& config, const Inputs& inputs, int64_t step,
-                 std::vector<data::Trajectory>& batch);
+/// 2. rewards of generated responses (recorded ones keep theirs), with their extras. Called by all
+/// ranks: world rank 0 scores, by rules or with the user's program, and the others get the same.
+/// DataError on rank 0 when the program fails and reward.custom_reward_function.on_failure is stop.
+ProgramStats score_batch(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
+                         int64_t step, std::vector<data::Trajectory>& batch);
 
 /// The planner of each pass.
 using PlannerOf = std::function<Planner(Pass)>;

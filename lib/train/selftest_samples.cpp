@@ -68,7 +68,7 @@ std::vector<data::Trajectory> generated(const TrainConfig& config, const Inputs&
         load_initial_weights(backend, config, inputs, weights);
         const Engine engine{backend, transformer, topology, device.comm};
         batch = rollout_batch(engine, weights, config, inputs, 0).value();
-        score_batch(config, inputs, 0, batch);
+        score_batch(engine, config, inputs, 0, batch);
       });
   return batch;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <numeric>
 
 #include "schedule/static_cp.h"
@@ -53,6 +54,24 @@ void set_data(const TrainConfig& config, const StepExperience& step, Metrics& me
   set_lengths(metrics, "response_length_non_aborted", response, response_limit);
   metrics.set("response/aborted_ratio", 0);  // a response has at least one token
   set_lengths(metrics, "prompt_length", prompt, static_cast<double>(config.data.max_prompt_length));
+}
+
+/// The numbers among the extras of the rewards (an acc alone is the score again), and what a reward program could not score.
+void set_reward_extras(const StepExperience& step, Metrics& metrics) {
+  std::map<std::string, std::vector<double>> numbers;
+  for (const data::Trajectory& t : step.experience.batch) {
+    if (t.reward_extras.size() == 1 && t.reward_extras[0].name == "acc") continue;
+    for (const data::RewardExtra& extra : t.reward_extras) {
+      if (extra.number) numbers[extra.name].push_back(*extra.number);
+    }
+  }
+  for (const auto& [name, values] : numbers) {
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    metrics.set("reward/" + name + "/mean", sum / static_cast<double>(values.size()));
+  }
+  if (!step.program) return;
+  metrics.set("reward/failures", static_cast<double>(step.program->failures));
+  metrics.set("reward/restarts", static_cast<double>(step.program->restarts));
 }
 
 /// verl's log_seqlen_unbalance: token sums of the data-parallel shares, as they come and balanced.
@@ -192,6 +211,7 @@ Metrics step_metrics(const TrainConfig& config, const StepOutcome& outcome) {
   metrics.set("training/epoch", static_cast<double>(outcome.epoch));
   set_actor(config, outcome, metrics);
   set_data(config, outcome.experience, metrics);
+  set_reward_extras(outcome.experience, metrics);
   const Experience& experience = outcome.experience.experience;
   set_global_seqlen(config, experience.batch, metrics);
   set_rollout_difference(experience.batch, experience.old_log_prob, metrics);

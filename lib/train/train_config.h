@@ -7,6 +7,7 @@
 
 #include "config/tree.h"
 #include "train/cost_file.h"
+#include "train/reward_config.h"
 
 // The typed configuration: one struct per block of verl's tree, with verl's keys. Each struct lists
 // its fields once, in `fields`. Defaults live in conf/, not here.
@@ -368,6 +369,7 @@ struct TrainConfig {
   ActorRolloutRefConfig actor_rollout_ref;
   AlgorithmConfig algorithm;
   CriticConfig critic;
+  RewardConfig reward;
   DistillationConfig distillation;
   TrainerConfig trainer;
   template <class V>
@@ -377,6 +379,7 @@ struct TrainConfig {
     v("actor_rollout_ref", actor_rollout_ref);
     v("algorithm", algorithm);
     v("critic", critic);
+    v("reward", reward);
     v("distillation", distillation);
     v("trainer", trainer);
   }

@@ -158,13 +158,15 @@ bool Trainer::train_step(int64_t step) {
 std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) {
   std::optional<std::vector<data::Trajectory>> batch;
   std::optional<StepExperience> experience;
+  ProgramStats program;
   timer.time("gen", [&] { batch = rollout_batch(engine_, weights_, config_, inputs_, step); });
   if (batch && !engine_.comm.world_stop.here()) {
-    timer.time("reward", [&] { score_batch(config_, inputs_, step, *batch); });
+    timer.time("reward", [&] { program = score_batch(engine_, config_, inputs_, step, *batch); });
     if (!warm_) warm_up_attention(engine_, config_, *batch, step, report_ != nullptr);
     warm_ = true;
     experience = make_experience(engine_, weights_, reference_.get(), config_, std::move(*batch),
                                  kl_, timer);
+    if (experience && config_.reward.custom_reward_function.path) experience->program = program;
   }
   if (!experience && report_ != nullptr) {
     const std::string phase = engine_.comm.status.snapshot().phase;

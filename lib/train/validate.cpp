@@ -22,6 +22,7 @@ std::vector<std::string> validate(const TrainConfig& config, const config::Node&
   check_batches(config, findings);
   check_algorithm(config, findings);
   check_run(config, findings);
+  check_reward(config, findings);
   check_files(config, findings);
   findings.finish();
   return findings.warnings();

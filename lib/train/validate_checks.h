@@ -25,6 +25,8 @@ void check_batches(const TrainConfig& config, Findings& findings);
 void check_algorithm(const TrainConfig& config, Findings& findings);
 /// Rollout, trainer and checkpoint settings.
 void check_run(const TrainConfig& config, Findings& findings);
+/// How responses are scored: manager, program, penalties.
+void check_reward(const TrainConfig& config, Findings& findings);
 /// The model folder and the data files exist, and the model is one we run; what the run writes can
 /// be made, as far as names show.
 void check_files(const TrainConfig& config, Findings& findings);

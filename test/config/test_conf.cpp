@@ -42,6 +42,11 @@ const std::set<std::string> kOurKeys = {
     "actor_rollout_ref.ref.megatron.dynamic_cp_cost_model",
     "actor_rollout_ref.rollout.record_path",
     "actor_rollout_ref.rollout.replay_path",
+    "reward.custom_reward_function.reward_kwargs",  // in verl after a +
+    "reward.custom_reward_function.timeout_s",
+    "reward.custom_reward_function.on_failure",
+    "reward.reward_kwargs",  // in verl after a +
+    "reward.gsm8k_method",
 };
 
 }  // namespace

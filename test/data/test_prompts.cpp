@@ -116,14 +116,14 @@ TEST_CASE("every bad row is named with file, line, field, value and what is vali
           R"(:4: prompt is []; valid: a string, or a list of {"role": ..., "content": ...}, not empty)"
           "\n  " +
           lines + ":4: data_source is 5; valid: a string that names the reward function\n  " +
-          lines + ":4: reward_model.ground_truth is null; valid: a string or a number\n  " + lines +
+          lines + ":4: reward_model.ground_truth is null; valid: a string, a number, a list or an object\n  " + lines +
           ":6: prompt[0].content is [1]; valid: a string (text only)\n  " + lines +
           R"(:6: prompt[1] is 3; valid: {"role": ..., "content": ...})"
           "\n  " +
           lines + ":6: prompt[2].role is missing; valid: a string\n  " + lines +
           R"(:6: reward_model is 4; valid: {"ground_truth": ...})"
           "\n  " +
-          lines + ":7: reward_model.ground_truth is missing; valid: a string or a number\n  " +
+          lines + ":7: reward_model.ground_truth is missing; valid: a string, a number, a list or an object\n  " +
           lines +
           R"(:8: prompt is missing; valid: a string, or a list of {"role": ..., "content": ...})"
           "\n  " +

@@ -63,6 +63,7 @@ TEST_CASE("recorded trajectories read back as they were, step by step") {
               .response_ids = {3, 4, 5},
               .response_mask = {1, 0, 1},
               .reward = 0.1 + 0.2,
+              .reward_extras = {},
               .rollout_log_probs = {-1.0 / 3, -1e-300, -5},
               .temperature = 0.7};
   first[1] = first[0];

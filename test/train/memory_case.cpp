@@ -45,6 +45,7 @@ Inputs memory_inputs(const MemoryCase& c, const TrainConfig& config) {
                            .data_source = "",
                            .prompt = {},
                            .ground_truth = "",
+                           .ground_truth_json = "",
                            .extra_json = "",
                            .origin = ""});
     inputs.prompt_ids.emplace_back(static_cast<size_t>(kPrompt), static_cast<int32_t>(row));

@@ -1,11 +1,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "rollout/reward.h"
+#include "reward/cycle.h"
+#include "reward/rules.h"
 #include "support/catch.h"
 
 using namespace verlcpp;
-using namespace verlcpp::rollout;
+using namespace verlcpp::reward;
 
 TEST_CASE("gsm8k: the last marked number must equal the ground truth") {
   CHECK(score_gsm8k("so 3 + 4\n#### 7", "7") == 1);
@@ -50,14 +51,6 @@ TEST_CASE("cycle: right steps over the larger of length and LOW") {
   CHECK(score_cycle("zzzz", "a 2 8") == 0);
 }
 
-TEST_CASE("compute_score picks the scorer by data_source") {
-  CHECK(compute_score("openai/gsm8k", "#### 72", "72") == 1);
-  CHECK(compute_score("verlcpp/cycle", "bc", "a 4 8") == 0.5);
-  CHECK_THROWS_WITH(compute_score("lighteval/MATH", "x", "y"),
-                    "Reward function is not implemented for data_source='lighteval/MATH'; "
-                    "implemented: openai/gsm8k, verlcpp/cycle");
-}
-
 namespace {
 
 data::PromptRow row(std::string source, std::string truth, std::string origin) {
@@ -68,7 +61,79 @@ data::PromptRow row(std::string source, std::string truth, std::string origin) {
   return made;
 }
 
+const std::string kImplemented =
+    "implemented: openai/gsm8k, lighteval/MATH, DigitalLearningGmbH/MATH-lighteval, "
+    "HuggingFaceH4/MATH-500, math_dapo, math, math_dapo_reasoning, aime*, hiyouga/geometry3k, "
+    "searchR1_nq, searchR1_triviaqa, searchR1_popqa, searchR1_hotpotqa, searchR1_2wikimultihopqa, "
+    "searchR1_musique, searchR1_bamboogle, verlcpp/cycle; for any other, "
+    "reward.custom_reward_function.path names a program of yours";
+
+double score(const std::string& source, const std::string& response, const std::string& truth) {
+  return compute_score(row(source, truth, "x"), response).score;
+}
+
 }  // namespace
+
+TEST_CASE("compute_score picks the scorer by data_source") {
+  CHECK(score("openai/gsm8k", "#### 72", "72") == 1);
+  CHECK(compute_score(row("openai/gsm8k", "72", "x"), "it is 72", Gsm8kMethod::kFlexible).score ==
+        1);
+  CHECK(score("verlcpp/cycle", "bc", "a 4 8") == 0.5);
+  for (const char* source :
+       {"lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval", "HuggingFaceH4/MATH-500"}) {
+    CHECK(score(source, "\\boxed{1/2}", "\\frac12") == 1);
+    CHECK(score(source, "Answer: 3", "3") == 0);
+  }
+  for (const char* source : {"math_dapo", "math", "math_dapo_reasoning", "aime", "aime2024"}) {
+    CHECK(score(source, "Answer: 3", "3") == 1);
+    CHECK(score(source, "Answer: 4", "3") == -1);
+  }
+  CHECK(score("hiyouga/geometry3k", "\\boxed{3}", "3") == 0.9);
+  CHECK_THROWS_WITH(score("mine", "x", "y"),
+                    "Reward function is not implemented for data_source='mine'; " + kImplemented);
+}
+
+TEST_CASE("extras are verl's: acc for a number, the whole result for DAPO") {
+  const Reward plain = compute_score(row("openai/gsm8k", "7", "x"), "#### 7");
+  REQUIRE(plain.extras.size() == 1);
+  CHECK(plain.extras[0].name == "acc");
+  CHECK(plain.extras[0].number == 1.0);
+  const Reward dapo = compute_score(row("math", "7", "x"), "Answer: \"8\" cm");
+  REQUIRE(dapo.extras.size() == 3);
+  CHECK(dapo.extras[0].json == "-1.0");
+  CHECK(dapo.extras[1].name == "acc");
+  CHECK(dapo.extras[1].json == "false");
+  CHECK(dapo.extras[1].number == 0.0);
+  CHECK(dapo.extras[2].name == "pred");
+  CHECK(dapo.extras[2].json == "\"8\"");
+  CHECK_FALSE(dapo.extras[2].number.has_value());
+}
+
+TEST_CASE("searchR1 rows need targets, the others a text") {
+  data::PromptRow search = row("searchR1_nq", R"({"target":["Paris","paris, France"]})", "x");
+  CHECK_THROWS_AS(check_data_sources(std::vector{search}), DataError);  // a string, no object
+  search.ground_truth_json = search.ground_truth;
+  CHECK_NOTHROW(check_data_sources(std::vector{search}));
+  CHECK(compute_score(search, "<answer> The Paris! </answer>").score == 1);
+  CHECK(compute_score(search, "Paris").score == 0);
+  search.data_source = "openai/gsm8k";
+  CHECK_THROWS_WITH(check_data_sources(std::vector{search}),
+                    Catch::Matchers::ContainsSubstring("valid: a string or a number"));
+  for (const char* bad :
+       {R"({"target":[]})", R"({"target":[1]})", R"({"target":{"a":"b"}})", "[]"}) {
+    CAPTURE(bad);
+    search.data_source = "searchR1_nq";
+    search.ground_truth_json = bad;
+    CHECK_THROWS_AS(check_data_sources(std::vector{search}), DataError);
+  }
+}
+
+TEST_CASE("what verl scores and we do not is refused with the reason") {
+  CHECK_THROWS_WITH(check_data_sources(std::vector{row("numina_cn_k12", "1", "a:1")}),
+                    Catch::Matchers::ContainsSubstring("verl's prime_math grader"));
+  CHECK_THROWS_WITH(check_data_sources(std::vector{row("taco", "1", "a:1")}),
+                    Catch::Matchers::ContainsSubstring("in a sandbox"));
+}
 
 TEST_CASE("rows that nobody can score are found at the start, each source once") {
   const std::vector<data::PromptRow> rows{
@@ -85,7 +150,8 @@ TEST_CASE("rows that nobody can score are found at the start, each source once")
       "  a.jsonl:5 (1 row): verlcpp/cycle: reward_model.ground_truth is \"a 9 8\"; valid: LETTER "
       "LOW "
       "HIGH, such as \"b 8 32\" (a to d, 1 <= LOW <= HIGH)\n"
-      "  implemented: openai/gsm8k, verlcpp/cycle");
+      "  " +
+          kImplemented);
   CHECK_NOTHROW(check_data_sources(std::span(rows).first(1)));
 }
 
@@ -113,7 +179,7 @@ TEST_CASE("every shipped quickstart row can be scored, and walking on earns full
       const char before = answer.empty() ? prompt.back() : answer.back();
       answer += before == 'd' ? 'a' : static_cast<char>(before + 1);
     }
-    CHECK(compute_score(shipped.data_source, answer, shipped.ground_truth) == 1);
+    CHECK(compute_score(shipped, answer).score == 1);
   }
   CHECK(shortest == 2);
   CHECK(longest == 96);
