@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -127,30 +126,13 @@ double compute_score(const std::string& data_source, const std::string& response
   return scorer->score(response_text, ground_truth);
 }
 
-void check_data_sources(std::span<const data::PromptRow> rows) {
-  struct Problem {
-    std::string text, first_origin;
-    int64_t rows = 0;
-  };
-  std::map<std::string, Problem> problems;  // by data_source and kind
-  for (const data::PromptRow& row : rows) {
-    const Scorer* scorer = find_scorer(row.data_source);
-    if (scorer != nullptr && scorer->accepts(row.ground_truth)) continue;
-    Problem& problem = problems[row.data_source];
-    if (problem.rows++ > 0) continue;
-    problem.first_origin = row.origin;
-    problem.text = scorer == nullptr
-                       ? not_implemented(row.data_source)
-                       : row.data_source + ": reward_model.ground_truth is \"" + row.ground_truth +
-                             "\"; valid: " + std::string(scorer->ground_truth);
-  }
-  if (problems.empty()) return;
-  std::string message = "The rewards of data.train_files cannot be computed:";
-  for (const auto& [source, problem] : problems) {
-    message += "\n  " + problem.first_origin + " (" + std::to_string(problem.rows) +
-               (problem.rows == 1 ? " row): " : " rows): ") + problem.text;
-  }
-  throw DataError(message + "\n  implemented: " + implemented());
+std::string why_not_scored(const data::PromptRow& row, bool has_ground_truth) {
+  const Scorer* scorer = find_scorer(row.data_source);
+  if (scorer == nullptr)
+    return not_implemented(row.data_source) + "; implemented: " + implemented();
+  if (!has_ground_truth || scorer->accepts(row.ground_truth)) return "";
+  return row.data_source + ": reward_model.ground_truth is \"" + row.ground_truth +
+         "\"; valid: " + std::string(scorer->ground_truth);
 }
 
 }  // namespace verlcpp::rollout

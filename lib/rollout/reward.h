@@ -1,22 +1,21 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "data/prompts.h"
 
 namespace verlcpp::rollout {
 
 /// The rule scorers by data_source, as verl's default_compute_score: openai/gsm8k and the
-/// quickstart's verlcpp/cycle. DataError for any other source; check_data_sources says so first.
+/// quickstart's verlcpp/cycle. DataError for any other source; why_not_scored says so first.
 double compute_score(const std::string& data_source, const std::string& response_text,
                      const std::string& ground_truth);
 
-/// Throws one DataError naming every data_source without a scorer, every ground truth its scorer
-/// cannot use, and the first row of each. Called when the rows are loaded, before any weight is.
-void check_data_sources(std::span<const data::PromptRow> rows);
+/// Why a response to `row` cannot be scored: no scorer has its data_source, or its ground truth is
+/// not one that the scorer can use; what would be valid. "" when it can. Without a ground truth
+/// only the data_source is judged.
+std::string why_not_scored(const data::PromptRow& row, bool has_ground_truth = true);
 
 /// verl's strict GSM8K rule: in the last 300 characters, the last "#### " followed by a number
 /// (an optional minus, then digits, dots and commas); 1 if it equals the ground truth letter for
