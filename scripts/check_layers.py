@@ -2,7 +2,7 @@
 """Checks the direction of the arrows between folders, and what may be included where.
 
 A folder includes only what it points to, and what those reach. No CUDA, NCCL or cuDNN header may
-appear in lib/ or app/; yaml-cpp, spdlog and CLI11 each have one home; no function-like macros.
+appear in lib/ or app/; yaml-cpp, spdlog, CLI11 and Arrow each have one home; no function-like macros.
 """
 import pathlib
 import re
@@ -29,6 +29,8 @@ HOMES = {
     "yaml-cpp/": ["lib/config/yaml.cpp"],
     "spdlog/": ["lib/base/log.cpp"],
     "CLI/": ["app/cli.cpp"],
+    "arrow/": ["lib/data/parquet.cpp"],
+    "parquet/": ["lib/data/parquet.cpp"],
 }
 DEVICE_HEADERS = re.compile(r"^(cuda|cublas|cudnn|nccl|curand)[\w-]*(\.h|/)")
 

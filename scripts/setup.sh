@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs everything the build and the tests need, from Debian's packages. Idempotent; needs neither
-# a GPU nor nvcc. Where nvcc is, also fetches the headers of the CUDA build into .deps/ (PyPI).
+# a GPU nor nvcc. Debian has no Arrow, which reads Parquet: unless pkg-config finds one, its headers and
+# libraries come from a wheel (PyPI) into .deps/. Where nvcc is, so do the headers of the CUDA build.
 #   scripts/setup.sh         what the two README commands need
 #   scripts/setup.sh --dev   also clang-format, which CI checks with, and where nvcc is the newer
 #                            compute-sanitizer that scripts/gpu_check.sh looks at whole layers with
@@ -19,9 +20,11 @@ elif [[ $# -gt 0 ]]; then
   exit 2
 fi
 
-# --- what the CUDA build lacks, from wheels: NAME==VERSION and the SHA-256 of its wheel
+# --- what Debian or the CUDA toolkit lacks, from wheels: NAME==VERSION and the SHA-256 of its wheel
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 wanted=() # FOLDER NAME==VERSION SHA256
+[[ -e .deps/arrow/lib/libparquet.so ]] || pkg-config --exists 'arrow >= 24' 'parquet >= 24' 2>/dev/null ||
+  wanted+=("arrow pyarrow==26.0.1 c718bf97a92a6dea97fd1062c3b9f9e2e83cb9cc926e752289fa4ffff41738f9")
 if [[ -n "$nvcc" ]]; then
   cuda_include=$(dirname "$(dirname "$(readlink -f "$nvcc")")")/include
   has_header() { # FOLDER HEADER
@@ -61,8 +64,8 @@ if [[ ${#missing[@]} -gt 0 ]]; then
   "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# Only the wheel's headers stay, or compute-sanitizer's programs and libraries; which Python the wheel
-# is for does not matter to either.
+# Only the wheel's headers stay, with compute-sanitizer's programs and libraries and Arrow's two libraries;
+# which Python the wheel is for does not matter to any of them.
 fetch() { # FOLDER NAME==VERSION SHA256
   download=$(mktemp -d)
   trap 'rm -rf "$download"' EXIT
@@ -77,7 +80,12 @@ wheel, out = sys.argv[1:]
 with zipfile.ZipFile(wheel) as files:
     for name in files.namelist():
         parts = pathlib.PurePosixPath(name).parts
-        if "include" in parts and name.endswith((".h", ".hpp")):
+        if parts[0] == "pyarrow" and parts[-1].startswith(("libarrow.so.", "libparquet.so.")):
+            target = pathlib.Path(out, "lib", parts[-1])
+            link = target.with_name(parts[-1].split(".so")[0] + ".so")  # what the linker looks for
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target.name)
+        elif "include" in parts and name.endswith((".h", ".hpp")):
             target = pathlib.Path(out, *parts[parts.index("include"):])
         elif parts[-2:-1] == ("compute-sanitizer",) and (name.endswith(".so") or "." not in parts[-1]):
             target = pathlib.Path(out, parts[-1])

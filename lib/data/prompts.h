@@ -1,49 +1,42 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "data/message.h"
+#include "data/prompt_row.h"
+#include "data/row_report.h"
 
 namespace verlcpp::data {
 
-/// One row of data.train_files, in verl's columns.
-struct PromptRow {
-  int64_t row = 0;  // index in the concatenated files, before any subsampling
-  std::string data_source;
-  std::vector<Message> prompt;
-  std::string ground_truth;       // reward_model.ground_truth; what is no string as JSON prints it
-  std::string ground_truth_json;  // as JSON text, whatever it is; empty means the string above
-  std::string extra_json;         // extra_info as JSON text; empty without that column
-  std::string origin;             // "file:line", or "file[index]" for an element of a JSON array
-};
-
 /// Which files to read, and how; the fields are verl's keys of the same name.
 struct PromptOptions {
+  std::string key = "data.train_files";  // or data.val_files: names the files in messages
   std::vector<std::string> train_files;
   std::string prompt_key = "prompt";
   std::string reward_fn_key = "data_source";
-  int64_t train_max_samples = -1;  // -1: all
-  bool shuffle = true;
-  uint64_t seed = 0;
+  bool filter_overlong_prompts = false;  // a row with an unknown role is dropped, not an error
 };
 
 /// A leading "~" or "~/" becomes $HOME.
 std::string expand_home(const std::string& path);
 
-/// Reads every row of .jsonl and .json files (a JSON array, or one object a line), in file order.
-/// One DataError names every file that cannot be read; another every bad row (20 are shown) with
-/// file, line, field, value and what is valid.
+/// Reads every row of the files, in order: .parquet, .jsonl, and .json (an array, or one object a
+/// line). What is wrong with a row goes to `report`; `visit` gets every row that is JSON, as
+/// far as it could be read, while it is the report's row at hand. One DataError names every file
+/// that cannot be read.
+void scan_prompts(const PromptOptions& options, RowReport& report,
+                  const std::function<void(ParsedRow)>& visit);
+
+/// The rows of all files; one DataError for all that is wrong with them (RowReport).
 std::vector<PromptRow> read_prompts(const PromptOptions& options);
 
-/// verl's data.train_max_samples: with shuffle a random choice without replacement by data.seed, in
-/// the order drawn, else the first rows. A limit of -1, or one past the end, keeps all rows.
-std::vector<PromptRow> subsample(std::vector<PromptRow> rows, int64_t train_max_samples,
-                                 bool shuffle, uint64_t seed);
-
-/// read_prompts and subsample, saying verl's "dataset len: N" and what was selected.
-std::vector<PromptRow> load_prompts(const PromptOptions& options);
+/// verl's data.train_max_samples and val_max_samples: which of `total` rows to take. With shuffle a
+/// random choice without replacement by data.seed, in the order drawn, else the first ones. A limit
+/// of -1, or one past the end, keeps all rows. ConfigError, naming `key`, for 0 and less than -1.
+std::vector<int64_t> sample_rows(int64_t total, int64_t max_samples, bool shuffle, uint64_t seed,
+                                 const std::string& key = "data.train_max_samples");
 
 /// Which rows each step takes: a pure function of (seed, epoch, step). An epoch is a permutation of
 /// all rows (file order without shuffle) of which the incomplete last batch is dropped. Steps and

@@ -31,8 +31,8 @@ Manager::Manager(ManagerOptions options, const std::function<void()>& beat)
   if (options_.program) program_.emplace(*options_.program, beat);
 }
 
-void Manager::check(std::span<const data::PromptRow> rows) const {
-  if (!program_) check_data_sources(rows);
+std::string Manager::why_not_scored(const data::PromptRow& row, bool has_ground_truth) const {
+  return program_ ? "" : reward::why_not_scored(row, has_ground_truth);
 }
 
 std::vector<Reward> Manager::score(std::span<const Sample> samples,

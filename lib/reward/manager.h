@@ -53,8 +53,8 @@ class Manager {
   /// Starts the program, if any; see Program.
   Manager(ManagerOptions options, const std::function<void()>& beat);
 
-  /// Throws what check_data_sources throws, unless a program takes every data_source.
-  void check(std::span<const data::PromptRow> rows) const;
+  /// The rules' why_not_scored; "" where a program takes every data_source.
+  std::string why_not_scored(const data::PromptRow& row, bool has_ground_truth = true) const;
   /// One reward a sample, in their order. `beat` is called while a program is waited for.
   std::vector<Reward> score(std::span<const Sample> samples, const std::function<void()>& beat);
 

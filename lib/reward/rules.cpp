@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -138,30 +137,14 @@ Reward compute_score(const data::PromptRow& row, std::string_view response, Gsm8
   return rule->score(response, row, gsm8k);
 }
 
-void check_data_sources(std::span<const data::PromptRow> rows) {
-  struct Problem {
-    std::string text, first_origin;
-    int64_t rows = 0;
-  };
-  std::map<std::string, Problem> problems;  // by data_source
-  for (const data::PromptRow& row : rows) {
-    const Rule* rule = find_rule(row.data_source);
-    if (rule != nullptr && rule->accepts(row)) continue;
-    Problem& problem = problems[row.data_source];
-    if (problem.rows++ > 0) continue;
-    problem.first_origin = row.origin;
-    problem.text = rule == nullptr
-                       ? not_implemented(row.data_source)
-                       : row.data_source + ": reward_model.ground_truth is \"" + row.ground_truth +
-                             "\"; valid: " + std::string(rule->ground_truth);
+std::string why_not_scored(const data::PromptRow& row, bool has_ground_truth) {
+  const Rule* rule = find_rule(row.data_source);
+  if (rule == nullptr) {
+    return not_implemented(row.data_source) + "; implemented: " + implemented();
   }
-  if (problems.empty()) return;
-  std::string message = "The rewards of data.train_files cannot be computed:";
-  for (const auto& [source, problem] : problems) {
-    message += "\n  " + problem.first_origin + " (" + std::to_string(problem.rows) +
-               (problem.rows == 1 ? " row): " : " rows): ") + problem.text;
-  }
-  throw DataError(message + "\n  implemented: " + implemented());
+  if (!has_ground_truth || rule->accepts(row)) return "";
+  return row.data_source + ": reward_model.ground_truth is \"" + row.ground_truth +
+         "\"; valid: " + std::string(rule->ground_truth);
 }
 
 }  // namespace verlcpp::reward

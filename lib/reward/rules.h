@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,12 +20,13 @@ struct Reward {
 /// math_dapo_reasoning and every source that begins with aime; hiyouga/geometry3k; searchR1_*; and
 /// the quickstart's verlcpp/cycle. A scorer that says no more than a number has the extra "acc",
 /// the others the fields of their result (verl's naive manager). DataError for any other source;
-/// check_data_sources says so first.
+/// why_not_scored says so first.
 Reward compute_score(const data::PromptRow& row, std::string_view response,
                      Gsm8kMethod gsm8k = Gsm8kMethod::kStrict);
 
-/// Throws one DataError naming every data_source without a scorer, every ground truth its scorer
-/// cannot use, and the first row of each. Called when the rows are loaded, before any weight is.
-void check_data_sources(std::span<const data::PromptRow> rows);
+/// Why a response to `row` cannot be scored: no scorer has its data_source, or its ground truth is
+/// not one that the scorer can use; what would be valid. "" when it can. Without a ground truth
+/// only the data_source is judged.
+std::string why_not_scored(const data::PromptRow& row, bool has_ground_truth = true);
 
 }  // namespace verlcpp::reward

@@ -32,84 +32,9 @@ model::ModelConfig load_model_config(const ModelSection& section, const std::str
   return config;
 }
 
-/// The prompt's tokens, cut to the limit as data.truncation says.
-std::vector<int32_t> encode_prompt(const DataConfig& config, const data::Tokenizer& tokenizer,
-                                   const data::ChatTemplate& chat, const data::PromptRow& row) {
-  const int64_t limit = config.max_prompt_length;
-  auto ids = tokenizer.encode(data::render_chat(chat, row.prompt, true));
-  if (config.filter_overlong_prompts && static_cast<int64_t>(ids.size()) > limit) return ids;
-  ids = truncate_prompt(std::move(ids), limit, config.truncation);
-  if (ids.empty()) throw DataError("the prompt renders to no token");
-  return ids;
-}
-
-/// What is wrong with rows as prompts of this model; one message shows it all.
-class BadRows {
- public:
-  void add(const data::PromptRow& row, const std::string& problem) {
-    if (++rows_ <= kShown) text_ += "\n  " + row.origin + ": " + problem;
-  }
-  void throw_if_any() const {
-    if (rows_ == 0) return;
-    throw DataError(
-        fmt::format("data.train_files: {} bad row{}:{}{}", rows_, rows_ == 1 ? "" : "s", text_,
-                    rows_ > kShown ? fmt::format("\n  and {} more", rows_ - kShown) : ""));
-  }
-
- private:
-  static constexpr int64_t kShown = 20;
-  int64_t rows_ = 0;
-  std::string text_;
-};
-
-/// Renders, encodes and cuts every prompt; drops overlong rows when filter_overlong_prompts says
-/// so.
-void tokenize(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
-  const data::ChatTemplate chat = data::load_chat_template(inputs.model_folder);
-  const size_t total = inputs.rows.size();
-  std::vector<data::PromptRow> kept;
-  BadRows bad;
-  for (data::PromptRow& row : inputs.rows) {
-    beat();
-    try {
-      auto ids = encode_prompt(config.data, *inputs.tokenizer, chat, row);
-      if (static_cast<int64_t>(ids.size()) > config.data.max_prompt_length) continue;
-      inputs.prompt_ids.push_back(std::move(ids));
-      kept.push_back(std::move(row));
-    } catch (const DataError& e) {
-      bad.add(row, e.what());
-    }
-  }
-  bad.throw_if_any();
-  inputs.rows = std::move(kept);
-  if (static_cast<int64_t>(inputs.rows.size()) < config.data.train_batch_size) {
-    const std::string dropped =
-        inputs.rows.size() == total
-            ? ""
-            : fmt::format(" of at most data.max_prompt_length={} tokens ({} longer dropped)",
-                          config.data.max_prompt_length, total - inputs.rows.size());
-    throw DataError(
-        fmt::format("data.train_files: {} prompts{}, fewer than data.train_batch_size={}",
-                    inputs.rows.size(), dropped, config.data.train_batch_size));
-  }
-  if (config.data.filter_overlong_prompts) {
-    log::info("filter dataset len: " + std::to_string(inputs.rows.size()));
-  }
-}
-
-void load_prompts(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
+void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& inputs,
+                  const std::function<void()>& beat) {
   const DataConfig& d = config.data;
-  const auto seed = static_cast<uint64_t>(d.seed.value_or(0));
-  inputs.rows = data::load_prompts({.train_files = d.train_files,
-                                    .prompt_key = d.prompt_key,
-                                    .reward_fn_key = d.reward_fn_key,
-                                    .train_max_samples = d.train_max_samples,
-                                    .shuffle = d.shuffle,
-                                    .seed = seed});
-  inputs.reward = std::make_unique<reward::Manager>(
-      manager_options(config.reward, config.trainer.experiment_name), beat);
-  inputs.reward->check(inputs.rows);
-  beat();
   inputs.tokenizer = data::Tokenizer::load(inputs.model_folder);
   if (inputs.tokenizer->vocab_size() > inputs.model.vocab) {
     throw DataError(fmt::format(
@@ -118,9 +43,26 @@ void load_prompts(const TrainConfig& config, Inputs& inputs, const std::function
         inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
         inputs.tokenizer->vocab_size()));
   }
-  tokenize(config, inputs, beat);
-  const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()), d.train_batch_size,
-                                d.shuffle, seed);
+  const data::ChatTemplate chat = data::load_chat_template(inputs.model_folder);
+  inputs.reward = std::make_unique<reward::Manager>(
+      manager_options(config.reward, config.trainer.experiment_name), beat);
+  beat();
+  Prompts prompts =
+      scan_prompts(d, train_prompt_files(d), *inputs.tokenizer, chat, *inputs.reward, beat);
+  inputs.rows = std::move(prompts.rows);
+  inputs.prompt_ids = std::move(prompts.ids);
+  const auto count = static_cast<int64_t>(inputs.rows.size());
+  if (count < d.train_batch_size) {
+    throw DataError(
+        fmt::format("data.train_files: {} prompt{}{}, fewer than data.train_batch_size={}", count,
+                    count == 1 ? "" : "s", d.filter_overlong_prompts ? " after filtering" : "",
+                    d.train_batch_size));
+  }
+  if (const auto files = prompt_files(config, tree); files.size() > 1) {
+    inputs.validation = scan_prompts(d, files[1], *inputs.tokenizer, chat, *inputs.reward, beat);
+  }
+  const data::PromptOrder order(count, d.train_batch_size, d.shuffle,
+                                static_cast<uint64_t>(d.seed.value_or(0)));
   inputs.steps_per_epoch = order.steps_per_epoch();
   // verl's loop ends at whichever comes first.
   const int64_t epochs = config.trainer.total_epochs * inputs.steps_per_epoch;
@@ -220,23 +162,6 @@ std::vector<std::string> device_warnings(const TrainConfig& config, const config
   return warnings;
 }
 
-std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
-                                     const std::string& truncation) {
-  const auto n = static_cast<int64_t>(ids.size());
-  if (n <= limit) return ids;
-  if (truncation == "left") return {ids.end() - limit, ids.end()};
-  if (truncation == "right") return {ids.begin(), ids.begin() + limit};
-  if (truncation == "middle") {
-    const int64_t head = limit / 2;
-    ids.erase(ids.begin() + head, ids.end() - (limit - head));
-    return ids;
-  }
-  throw DataError(
-      fmt::format("the prompt has {} tokens, data.max_prompt_length is {}; raise it, set "
-                  "data.filter_overlong_prompts=True, or data.truncation to left, right or middle",
-                  n, limit));
-}
-
 Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
                    const std::function<void()>& beat, std::optional<int64_t> recorded_steps) {
   const std::function<void()> alive = beat ? beat : [] {};
@@ -248,7 +173,7 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs, alive, recorded_steps);
   } else {
-    load_prompts(config, inputs, alive);
+    load_prompts(config, tree, inputs, alive);
   }
   check_warmup(config.actor_rollout_ref.actor.optim, inputs.total_steps, tree);
   return inputs;

@@ -12,6 +12,7 @@
 #include "data/tokenizer.h"
 #include "model/model_config.h"
 #include "reward/manager.h"
+#include "train/prompt_scan.h"
 #include "train/train_config.h"
 
 namespace verlcpp::train {
@@ -25,6 +26,7 @@ struct Inputs {
   std::vector<data::PromptRow> rows;             // after subsampling and filtering
   std::vector<std::vector<int32_t>> prompt_ids;  // of rows
   std::unique_ptr<reward::Manager> reward;       // of generated responses
+  Prompts validation;                            // of data.val_files, where somebody set them
   std::optional<data::ReplayReader> recorded;    // rollout.name=replay
   int64_t total_steps = 0;
   int64_t steps_per_epoch = 0;
@@ -38,11 +40,6 @@ struct Inputs {
 Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
                    const std::function<void()>& beat = {},
                    std::optional<int64_t> recorded_steps = {});
-
-/// verl's data.truncation of a prompt to `limit` tokens: left keeps the end, right the beginning,
-/// middle both halves; error throws DataError.
-std::vector<int32_t> truncate_prompt(std::vector<int32_t> ids, int64_t limit,
-                                     const std::string& truncation);
 
 inline constexpr const char* kSomeGpu = "a GPU";  // whose name is not known
 /// A line for every cost file that was measured on another device than `device`: "cpu", a GPU's

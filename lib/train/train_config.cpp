@@ -26,7 +26,9 @@ void expand_paths(TrainConfig& config) {
        {&rollout.record_path, &rollout.replay_path, &config.trainer.resume_from_path}) {
     if (path->has_value()) *path = data::expand_home(**path);
   }
-  for (std::string& file : config.data.train_files) file = data::expand_home(file);
+  for (auto* files : {&config.data.train_files, &config.data.val_files}) {
+    for (std::string& file : *files) file = data::expand_home(file);
+  }
   config.actor_rollout_ref.model.path = data::expand_home(config.actor_rollout_ref.model.path);
   config.trainer.default_local_dir = data::expand_home(config.trainer.default_local_dir);
 }

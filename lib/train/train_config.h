@@ -20,8 +20,8 @@ inline constexpr int64_t kMaxAxis = 1 << 20;
 inline constexpr int64_t kMaxCount = 1 << 30;
 
 struct DataConfig {
-  std::vector<std::string> train_files;
-  int64_t train_max_samples = -1;
+  std::vector<std::string> train_files, val_files;
+  int64_t train_max_samples = -1, val_max_samples = -1;
   std::string prompt_key, reward_fn_key;
   int64_t max_prompt_length = 0, max_response_length = 0;
   int64_t train_batch_size = 0;
@@ -29,11 +29,15 @@ struct DataConfig {
   bool shuffle = true;
   std::optional<int64_t> seed;
   bool filter_overlong_prompts = false;
+  int64_t filter_overlong_prompts_workers = 1;  // verl's processes; one thread does it here
+  int64_t dataloader_num_workers = 8;           // likewise
   std::string truncation;
   template <class V>
   void fields(V& v) {
     v("train_files", train_files);
+    v("val_files", val_files);
     v("train_max_samples", train_max_samples);
+    v("val_max_samples", val_max_samples);
     v("prompt_key", prompt_key);
     v("reward_fn_key", reward_fn_key);
     v("max_prompt_length", max_prompt_length);
@@ -43,6 +47,8 @@ struct DataConfig {
     v("shuffle", shuffle);
     v("seed", seed);
     v("filter_overlong_prompts", filter_overlong_prompts);
+    v("filter_overlong_prompts_workers", filter_overlong_prompts_workers);
+    v("dataloader_num_workers", dataloader_num_workers);
     v("truncation", truncation);
   }
 };

@@ -166,8 +166,11 @@ void check_batches(const TrainConfig& config, Findings& findings) {
   findings.require(is_count(data.max_response_length), "data.max_response_length", kValidCount);
   findings.require(is_count(data.max_token_len_per_gpu.value_or(1)), kDataBudget,
                    std::string(kValidCount) + " or null");
-  findings.require(data.train_max_samples == -1 || data.train_max_samples >= 1,
-                   "data.train_max_samples", "must be -1 (all) or a positive number of rows");
+  for (const auto& [samples, key] : {std::pair{data.train_max_samples, "data.train_max_samples"},
+                                     std::pair{data.val_max_samples, "data.val_max_samples"}}) {
+    findings.require(samples == -1 || samples >= 1, key,
+                     "must be -1 (all) or a positive number of rows");
+  }
   findings.require(!data.prompt_key.empty(), "data.prompt_key", "must name a column of the rows");
   findings.require(!data.reward_fn_key.empty(), "data.reward_fn_key",
                    "must name a column of the rows");

@@ -13,6 +13,7 @@
 #include "model/model_config.h"
 #include "model/weights_io.h"
 #include "train/metrics.h"
+#include "train/prompt_scan.h"
 #include "train/validate.h"
 #include "train/validate_checks.h"
 
@@ -157,8 +158,8 @@ std::vector<NamedFile> read_files(const TrainConfig& config, const Findings& fin
   std::vector<NamedFile> files;
   const std::string replay_key = "actor_rollout_ref.rollout.replay_path";
   if (rollout.replay_path) files.push_back({findings.about(replay_key), *rollout.replay_path});
-  for (const std::string& file : config.data.train_files) {
-    files.push_back({findings.about("data.train_files"), file});
+  for (const PromptFiles& prompts : prompt_files(config, findings.tree())) {
+    for (const auto& file : prompts.files) files.push_back({findings.about(prompts.key), file});
   }
   return files;
 }
@@ -281,12 +282,11 @@ void check_files(const TrainConfig& config, Findings& findings) {
     }
     return;
   }
-  if (config.data.train_files.empty()) {
-    findings.add("data.train_files", "must name at least one file of prompts");
-  }
-  for (const std::string& file : config.data.train_files) {
-    findings.require(fs::is_regular_file(file), "data.train_files",
-                     file + ": " + why_no_file(file));
+  findings.require(!config.data.train_files.empty(), "data.train_files",
+                   "must name at least one file of prompts");
+  for (const PromptFiles& prompts : prompt_files(config, findings.tree())) {
+    for (const auto& file : prompts.files)
+      findings.require(fs::is_regular_file(file), prompts.key, file + ": " + why_no_file(file));
   }
 }
 

@@ -78,6 +78,40 @@ TEST_CASE("a dry run reads the data") {
   CHECK_THAT(outcome.err, ContainsSubstring("bad.jsonl:2"));
 }
 
+TEST_CASE("what is cut, sampled and dropped of the prompts is said as verl says it") {
+  const Outcome cut = dry_run({"data.max_prompt_length=1", "data.truncation=left",
+                               "data.train_max_samples=10", "data.shuffle=False"});
+  CHECK(cut.code == 0);
+  CHECK_THAT(cut.err, ContainsSubstring("warning: data.train_files: 16 of 16 prompts are longer "
+                                        "than data.max_prompt_length=1 tokens and cut "
+                                        "(data.truncation=left)\n"));
+  CHECK_THAT(cut.out, ContainsSubstring("dataset len: 16\nselected 10 first samples out of 16\n"));
+  CHECK_THAT(cut.out, !ContainsSubstring("filter dataset len"));
+
+  const TemporaryFolder folder;
+  std::string rows;
+  for (int i = 0; i < 8; ++i) rows += kPrompts;
+  const std::string file = folder.write("long.jsonl", rows + rows);
+  std::string robots = kPrompts;
+  robots.replace(robots.find("user"), 4, "robot");
+  const std::string other = folder.write("other.jsonl", robots);
+  const Outcome filtered =
+      dry_run({"data.train_files=[" + file + "," + other + "]", "data.val_files=" + file,
+               "data.val_max_samples=3", "data.filter_overlong_prompts=True",
+               "data.filter_overlong_prompts_workers=4"});
+  CHECK(filtered.code == 0);
+  CHECK_THAT(filtered.out,
+             ContainsSubstring("dataset len: 17\n"
+                               "data.train_files: 1 row of 17 dropped "
+                               "(data.filter_overlong_prompts=True):\n  " +
+                               other +
+                               ":1: prompt[0].role is \"robot\"; valid: system, developer, "
+                               "user, assistant, tool\n"
+                               "filter dataset len: 16\n"
+                               "dataset len: 16\nselected 3 random samples out of 16\n"
+                               "filter dataset len: 3\n"));
+}
+
 TEST_CASE("a dry run of a replay schedules the recorded lengths") {
   const TemporaryFolder folder;
   std::string rows;

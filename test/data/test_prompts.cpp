@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -106,39 +107,35 @@ TEST_CASE("every bad row is named with file, line, field, value and what is vali
         std::ifstream in(file);
         return std::string(std::istreambuf_iterator<char>(in), {});
       }());
+  const std::string at = "\n  " + lines;
   CHECK(
       message_of(options_for({lines})) ==
-      "data.train_files: 7 bad rows:\n  " + lines + ":1: the row is 7; valid: a JSON object\n  " +
-          lines + ":2: the row is [1]; valid: a JSON object\n  " + lines +
+      "data.train_files: 7 bad rows:" + at +
+          ":1, 2 (2 rows), the first: the row is 7; valid: a JSON object" + at +
           ":3: not JSON: column 11: syntax error while parsing value - "
-          "unexpected end of input; expected '[', '{', or a literal\n  " +
-          lines +
-          R"(:4: prompt is []; valid: a string, or a list of {"role": ..., "content": ...}, not empty)"
-          "\n  " +
-          lines + ":4: data_source is 5; valid: a string that names the reward function\n  " +
-          lines + ":4: reward_model.ground_truth is null; valid: a string, a number, a list or an object\n  " + lines +
-          ":6: prompt[0].content is [1]; valid: a string (text only)\n  " + lines +
-          R"(:6: prompt[1] is 3; valid: {"role": ..., "content": ...})"
-          "\n  " +
-          lines + ":6: prompt[2].role is missing; valid: a string\n  " + lines +
-          R"(:6: reward_model is 4; valid: {"ground_truth": ...})"
-          "\n  " +
-          lines + ":7: reward_model.ground_truth is missing; valid: a string, a number, a list or an object\n  " +
-          lines +
-          R"(:8: prompt is missing; valid: a string, or a list of {"role": ..., "content": ...})"
-          "\n  " +
-          lines + ":8: data_source is missing; valid: a string that names the reward function\n  " +
-          lines + R"(:8: reward_model is missing; valid: {"ground_truth": ...})");
+          "unexpected end of input; expected '[', '{', or a literal" +
+          at +
+          R"(:4: prompt is []; valid: a string, or a list of {"role": ..., "content": ...}, not empty)" +
+          at + ":4: data_source is 5; valid: a string that names the reward function" + at +
+          ":4, 7 (2 rows): reward_model.ground_truth is missing; valid: a string, a number, a list "
+          "or an object" +
+          at + ":6: prompt[0].content is [1]; valid: a string (text only)" + at +
+          R"(:6: prompt[1] is 3; valid: {"role": ..., "content": ...})" + at +
+          ":6: prompt[2].role is missing; valid: a string" + at +
+          R"(:6: reward_model is 4; valid: {"ground_truth": ...})" + at +
+          R"(:8: prompt is missing; valid: a string, or a list of {"role": ..., "content": ...})" +
+          at + ":8: data_source is missing; valid: a string that names the reward function" + at +
+          R"(:8: reward_model is missing; valid: {"ground_truth": ...})");
 }
 
-TEST_CASE("twenty problems are shown and the rest counted") {
+TEST_CASE("the first five rows of a mistake are shown and the rest counted") {
   const Folder folder;
   std::string text;
   for (int i = 0; i < 25; ++i) text += "1\n";
-  const auto message = message_of(options_for({folder.write("a.jsonl", text)}));
-  CHECK(message.find("25 bad rows:") != std::string::npos);
-  CHECK(std::count(message.begin(), message.end(), '\n') == 21);
-  CHECK(message.ends_with("\n  and 5 more problems"));
+  const auto a = folder.write("a.jsonl", "1\n1\n"), b = folder.write("b.jsonl", text);
+  CHECK(message_of(options_for({a, b})) ==
+        "data.train_files: 27 bad rows:\n  " + a + ":1, 2, " + b +
+            ":1, 2, 3 and 22 more (27 rows): the row is 1; valid: a JSON object");
 }
 
 TEST_CASE("long values are cut, on a whole character") {
@@ -160,8 +157,8 @@ TEST_CASE("files that cannot be read are named together") {
             options_for({root + "/none.jsonl", root + "/dir.json", empty, "x.parquet", "y.csv"})) ==
         "data.train_files cannot be read:\n  " + root + "/none.jsonl does not exist\n  " + root +
             "/dir.json is a folder, not a file\n  " + empty +
-            " is empty\n  x.parquet: .parquet is not read yet; .json and .jsonl are\n  "
-            "y.csv: the ending '.csv' is not known; .json and .jsonl are read");
+            " is empty\n  x.parquet does not exist\n  "
+            "y.csv: the ending '.csv' is not known; .parquet, .json and .jsonl are read");
   CHECK(message_of(options_for({folder.write("e.json", "[]")})) ==
         "data.train_files: there is no row in the files");
   CHECK(message_of(options_for({folder.write("f.json", "[1,")})) ==
@@ -179,6 +176,35 @@ TEST_CASE("a value nested without end is refused, not followed") {
   CHECK(message.find("a.jsonl:1: nested deeper than 64") != std::string::npos);
 }
 
+TEST_CASE("kinds of problems beyond twenty are counted; a row has one fate") {
+  RowReport report("data.train_files");
+  CHECK_THROWS_WITH(report.throw_if_unusable(), "data.train_files: there is no row in the files");
+  for (int i = 0; i < 23; ++i) {
+    report.next_row("a.json[" + std::to_string(i) + "]");
+    report.add("kind " + std::to_string(i), "wrong");
+    report.add("long", "long", Fate::kDropped);
+    CHECK(report.row_has_problem());
+  }
+  report.next_row("a.json[23]");
+  CHECK(!report.row_has_problem());
+  CHECK(report.rows() == 24);
+  CHECK(report.bad_rows() == 23);
+  CHECK(report.dropped_rows() == 0);  // those stop the run already
+  report.next_row("a.json[24]");
+  report.add("long", "longer", Fate::kDropped);
+  CHECK(report.dropped_rows() == 1);
+  std::string message;
+  try {
+    report.throw_if_unusable();
+  } catch (const DataError& error) {
+    message = error.what();
+  }
+  CHECK(message.find("\n  a.json[19]: wrong\n  and 3 more kinds of problems\n  dropped (") !=
+        std::string::npos);
+  CHECK(message.ends_with(
+      "\n  a.json[0], [1], [2], [3], [4] and 19 more (24 rows), the first: long"));
+}
+
 TEST_CASE("~ is the home folder") {
   const std::string home = std::getenv("HOME") != nullptr ? std::getenv("HOME") : "";
   CHECK(expand_home("~/x") == home + "/x");
@@ -188,22 +214,18 @@ TEST_CASE("~ is the home folder") {
 }
 
 TEST_CASE("subsampling keeps the first rows, or draws without replacement by the seed") {
-  std::vector<PromptRow> rows(50);
-  for (size_t i = 0; i < rows.size(); ++i) rows[i].row = static_cast<int64_t>(i);
-  const auto ids = [](const std::vector<PromptRow>& from) {
-    std::vector<int64_t> out;
-    for (const auto& row : from) out.push_back(row.row);
-    return out;
-  };
-  CHECK(ids(subsample(rows, 3, false, 1)) == std::vector<int64_t>{0, 1, 2});
-  const auto drawn = ids(subsample(rows, 20, true, 1));
+  CHECK(sample_rows(50, 3, false, 1) == std::vector<int64_t>{0, 1, 2});
+  const auto drawn = sample_rows(50, 20, true, 1);
   CHECK(drawn.size() == 20);
   CHECK(std::set<int64_t>(drawn.begin(), drawn.end()).size() == 20);
-  CHECK(drawn == ids(subsample(rows, 20, true, 1)));
-  CHECK(drawn != ids(subsample(rows, 20, true, 2)));
-  CHECK(subsample(rows, -1, true, 1).size() == 50);
-  CHECK(ids(subsample(rows, 50, true, 1)) == ids(rows));
-  CHECK_THROWS_WITH(subsample(rows, 0, true, 1),
+  CHECK(drawn == sample_rows(50, 20, true, 1));
+  CHECK(drawn != sample_rows(50, 20, true, 2));
+  std::vector<int64_t> all(50);
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(sample_rows(50, -1, true, 1) == all);
+  CHECK(sample_rows(50, 50, true, 1) == all);
+  CHECK(sample_rows(50, 60, false, 1) == all);
+  CHECK_THROWS_WITH(sample_rows(50, 0, true, 1),
                     "data.train_max_samples is 0; valid: -1 (all) or a positive number of rows");
 }
 
