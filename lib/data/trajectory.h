@@ -22,7 +22,7 @@ struct Trajectory {
   std::vector<int32_t> response_ids;   // at least one token
   std::vector<uint8_t> response_mask;  // 1 = trainable; same size as response_ids
   double reward = 0;                   // sequence score, placed on the last response token
-  std::vector<RewardExtra> reward_extras;
+  std::vector<RewardExtra> reward_extras = {};
   std::vector<double> rollout_log_probs;  // empty, or one per response token
   double temperature = 1;
 
