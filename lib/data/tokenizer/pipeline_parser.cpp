@@ -187,8 +187,8 @@ void read_pre_tokenizer(const Reader& part, std::vector<PreTokenizerStep>& out) 
   } else if (type == "Split") {
     out.emplace_back(SplitStep{part.pattern(), read_behavior(part), part.flag("invert", false)});
   } else if (type == "Digits") {
-    // Rust's is_numeric knows ten numbers of Unicode 17.
-    out.emplace_back(SplitStep{part.regex("[\\p{N}\\x{11DE0}-\\x{11DE9}]"),
+    // Rust's is_numeric knows thirteen numbers of Unicode 17.
+    out.emplace_back(SplitStep{part.regex("[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"),
                                part.flag("individual_digits", false) ? SplitBehavior::kIsolated
                                                                      : SplitBehavior::kContiguous,
                                false});
