@@ -11,14 +11,14 @@
 #include "base/rng.h"
 #include "data/json_reason.h"
 #include "data/line_file.h"
+#include "data/message_reader.h"
 
 namespace verlcpp::data {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;  // what templates print of a row keeps its order
 
 constexpr int kShownProblems = 20;
-constexpr size_t kShownValue = 60;
 constexpr int kMaxDepth = 64;  // printing a deeper value back would overflow the stack
 
 /// Collects what is wrong over all rows, so that one message shows everything.
@@ -44,14 +44,6 @@ class Report {
   std::string last_origin_, text_;
 };
 
-std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() <= kShownValue) return text;
-  size_t end = kShownValue;
-  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // keep UTF-8 whole
-  return text.substr(0, end) + "...";
-}
-
 Json parse(std::string_view text) {
   return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
     if (depth > kMaxDepth) throw DataError("nested deeper than " + std::to_string(kMaxDepth));
@@ -67,7 +59,7 @@ class RowParser {
     origin_ = origin;
     ok_ = true;
     if (!json.is_object()) {
-      problem("the row is " + shown(json) + "; valid: a JSON object");
+      problem("the row is " + shown_json(json) + "; valid: a JSON object");
       return;
     }
     PromptRow row;
@@ -76,6 +68,10 @@ class RowParser {
     read_prompt(json, row);
     read_data_source(json, row);
     read_ground_truth(json, row);
+    const auto tools = json.find("tools");
+    if (tools != json.end()) {
+      row.tools_json = read_tools(*tools, [this](const std::string& text) { problem(text); });
+    }
     if (json.contains("extra_info")) row.extra_json = json["extra_info"].dump();
     ++next_row_;
     if (ok_) rows_.push_back(std::move(row));
@@ -104,32 +100,13 @@ class RowParser {
       return;
     }
     if (!prompt->is_array() || prompt->empty()) {
-      problem(key + " is " + shown(*prompt) + "; valid: " + valid + ", not empty");
+      problem(key + " is " + shown_json(*prompt) + "; valid: " + valid + ", not empty");
       return;
     }
+    const auto tell = [this](const std::string& text) { problem(text); };
     for (size_t i = 0; i < prompt->size(); ++i) {
-      read_message((*prompt)[i], key + "[" + std::to_string(i) + "]", row);
+      row.prompt.push_back(read_message((*prompt)[i], key + "[" + std::to_string(i) + "]", tell));
     }
-  }
-
-  void read_message(const Json& json, const std::string& name, PromptRow& row) {
-    if (!json.is_object()) {
-      problem(name + " is " + shown(json) + R"(; valid: {"role": ..., "content": ...})");
-      return;
-    }
-    Message message;
-    for (const auto& [key, value] :
-         {std::pair{"role", &message.role}, std::pair{"content", &message.content}}) {
-      const auto found = json.find(key);
-      if (found == json.end()) {
-        problem(name + "." + key + " is missing; valid: a string");
-      } else if (!found->is_string()) {
-        problem(name + "." + key + " is " + shown(*found) + "; valid: a string (text only)");
-      } else {
-        *value = found->get<std::string>();
-      }
-    }
-    row.prompt.push_back(std::move(message));
   }
 
   void read_data_source(const Json& json, PromptRow& row) {
@@ -138,7 +115,7 @@ class RowParser {
     const Json* source = field(json, key, valid);
     if (source == nullptr) return;
     if (!source->is_string()) {
-      problem(key + " is " + shown(*source) + "; valid: " + valid);
+      problem(key + " is " + shown_json(*source) + "; valid: " + valid);
       return;
     }
     row.data_source = source->get<std::string>();
@@ -148,7 +125,7 @@ class RowParser {
     const Json* reward_model = field(json, "reward_model", R"({"ground_truth": ...})");
     if (reward_model == nullptr) return;
     if (!reward_model->is_object()) {
-      problem("reward_model is " + shown(*reward_model) + R"(; valid: {"ground_truth": ...})");
+      problem("reward_model is " + shown_json(*reward_model) + R"(; valid: {"ground_truth": ...})");
       return;
     }
     const auto truth = reward_model->find("ground_truth");
@@ -160,7 +137,7 @@ class RowParser {
     } else if (truth->is_number()) {
       row.ground_truth = truth->dump();
     } else {
-      problem("reward_model.ground_truth is " + shown(*truth) + valid);
+      problem("reward_model.ground_truth is " + shown_json(*truth) + valid);
     }
   }
 

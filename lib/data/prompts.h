@@ -14,6 +14,7 @@ struct PromptRow {
   std::string data_source;
   std::vector<Message> prompt;
   std::string ground_truth;  // reward_model.ground_truth; a number as JSON prints it
+  std::string tools_json;    // tools: a JSON list of schemas; empty without that column
   std::string extra_json;    // extra_info as JSON text; empty without that column
   std::string origin;        // "file:line", or "file[index]" for an element of a JSON array
 };

@@ -18,14 +18,14 @@
 namespace verlcpp::train {
 namespace {
 
-nlohmann::json to_json(const config::Node& node) {
+nlohmann::ordered_json to_json(const config::Node& node) {
   if (node.is_map()) {
-    nlohmann::json map = nlohmann::json::object();
+    nlohmann::ordered_json map = nlohmann::ordered_json::object();
     for (const auto& [key, value] : node.items()) map[key] = to_json(value);
     return map;
   }
   if (node.is_list()) {
-    nlohmann::json list = nlohmann::json::array();
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const config::Node& element : node.elements()) list.push_back(to_json(element));
     return list;
   }
@@ -41,7 +41,7 @@ model::ModelConfig load_model_config(const ModelSection& section, const std::str
   model::ModelConfig config = model::read_model_config(folder);
   if (!section.override_config.is_map() || section.override_config.items().empty()) return config;
   auto json = nlohmann::json::parse(config.json);
-  json.merge_patch(to_json(section.override_config));
+  json.merge_patch(nlohmann::json::parse(to_json(section.override_config).dump()));
   const std::vector<int32_t> eos = config.eos_token_ids;
   config = model::parse_model_config(json.dump(2), folder +
                                                        "/config.json with "
@@ -54,7 +54,7 @@ model::ModelConfig load_model_config(const ModelSection& section, const std::str
 std::vector<int32_t> encode_prompt(const DataConfig& config, const data::Tokenizer& tokenizer,
                                    const data::ChatTemplate& chat, const data::PromptRow& row) {
   const int64_t limit = config.max_prompt_length;
-  auto ids = tokenizer.encode(data::render_chat(chat, row.prompt, true));
+  auto ids = tokenizer.encode(data::render_chat(chat, row.prompt, true, row.tools_json));
   if (config.filter_overlong_prompts && static_cast<int64_t>(ids.size()) > limit) return ids;
   ids = truncate_prompt(std::move(ids), limit, config.truncation);
   if (ids.empty()) throw DataError("the prompt renders to no token");
@@ -80,10 +80,24 @@ class BadRows {
   std::string text_;
 };
 
+/// The folder's chat template, or custom_chat_template, with apply_chat_template_kwargs.
+data::ChatTemplate load_chat_template(const TrainConfig& config, const std::string& folder,
+                                      const config::Node& tree) {
+  const std::string key = "actor_rollout_ref.model.custom_chat_template";
+  const config::Node* custom = tree.find(key);
+  const std::string origin = custom != nullptr ? " (" + custom->origin().text + ")" : "";
+  const config::Node& kwargs = config.data.apply_chat_template_kwargs;
+  return data::load_chat_template(folder,
+                                  {.custom = config.actor_rollout_ref.model.custom_chat_template,
+                                   .custom_where = key + origin,
+                                   .kwargs_json = kwargs.is_map() ? to_json(kwargs).dump() : "{}"});
+}
+
 /// Renders, encodes and cuts every prompt; drops overlong rows when filter_overlong_prompts says
 /// so.
-void tokenize(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
-  const data::ChatTemplate chat = data::load_chat_template(inputs.model_folder);
+void tokenize(const TrainConfig& config, const config::Node& tree, Inputs& inputs,
+              const std::function<void()>& beat) {
+  const data::ChatTemplate chat = load_chat_template(config, inputs.model_folder, tree);
   const size_t total = inputs.rows.size();
   std::vector<data::PromptRow> kept;
   BadRows bad;
@@ -115,7 +129,8 @@ void tokenize(const TrainConfig& config, Inputs& inputs, const std::function<voi
   }
 }
 
-void load_prompts(const TrainConfig& config, Inputs& inputs, const std::function<void()>& beat) {
+void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& inputs,
+                  const std::function<void()>& beat) {
   const DataConfig& d = config.data;
   const auto seed = static_cast<uint64_t>(d.seed.value_or(0));
   inputs.rows = data::load_prompts({.train_files = d.train_files,
@@ -134,7 +149,7 @@ void load_prompts(const TrainConfig& config, Inputs& inputs, const std::function
         inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
         inputs.tokenizer->vocab_size()));
   }
-  tokenize(config, inputs, beat);
+  tokenize(config, tree, inputs, beat);
   const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()), d.train_batch_size,
                                 d.shuffle, seed);
   inputs.steps_per_epoch = order.steps_per_epoch();
@@ -264,7 +279,7 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs, alive, recorded_steps);
   } else {
-    load_prompts(config, inputs, alive);
+    load_prompts(config, tree, inputs, alive);
   }
   check_warmup(config.actor_rollout_ref.actor.optim, inputs.total_steps, tree);
   return inputs;
