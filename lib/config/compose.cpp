@@ -29,7 +29,8 @@ const Node* interpolated_parent(const Node& tree, const std::string& key) {
 bool in_free_map(const std::string& key) {
   const std::string_view parent = std::string_view(key).substr(0, key.rfind('.'));
   const std::string_view name = parent.substr(parent.rfind('.') + 1);
-  return name == "override_transformer_config" || name == "override_config";
+  return name == "override_transformer_config" || name == "override_config" ||
+         name == "apply_chat_template_kwargs";
 }
 
 [[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key) {

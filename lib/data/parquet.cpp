@@ -22,7 +22,7 @@
 namespace verlcpp::data {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using arrow::Type;
 
 constexpr int64_t kBatchRows = 1024;

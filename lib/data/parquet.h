@@ -20,8 +20,9 @@ std::string why_unreadable_parquet(const std::string& path);
 /// at once, and of it the columns named, those that are there; all when `columns` is empty.
 /// DataError, beginning with the path, when the file is not Parquet, is torn, or has a column of a
 /// type with no such form.
-void for_each_parquet_row(const std::string& path, const std::vector<std::string>& columns,
-                          const std::function<void(int64_t number, const nlohmann::json& row,
-                                                   const std::string& problem)>& visit);
+void for_each_parquet_row(
+    const std::string& path, const std::vector<std::string>& columns,
+    const std::function<void(int64_t number, const nlohmann::ordered_json& row,
+                             const std::string& problem)>& visit);
 
 }  // namespace verlcpp::data

@@ -12,7 +12,7 @@ std::string why_unreadable_parquet(const std::string&) {
 
 void for_each_parquet_row(
     const std::string& path, const std::vector<std::string>&,
-    const std::function<void(int64_t, const nlohmann::json&, const std::string&)>&) {
+    const std::function<void(int64_t, const nlohmann::ordered_json&, const std::string&)>&) {
   throw DataError(path + " " + why_unreadable_parquet(path));
 }
 

@@ -5,24 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "data/message_reader.h"
+
 namespace verlcpp::data {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
-constexpr size_t kShownValue = 60;
 /// Which of these a conversation may have, its chat template says.
 constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user", "assistant",
                                                     "tool"};
 constexpr const char* kMessage = R"({"role": ..., "content": ...})";
-
-std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() <= kShownValue) return text;
-  size_t end = kShownValue;
-  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // keep UTF-8 whole
-  return text.substr(0, end) + "...";
-}
 
 class RowParser {
  public:
@@ -30,10 +23,11 @@ class RowParser {
 
   ParsedRow parse(const Json& json) {
     if (!json.is_object()) {
-      report_.add("row", "the row is " + shown(json) + "; valid: a JSON object");
+      report_.add("row", "the row is " + shown_json(json) + "; valid: a JSON object");
       return std::move(out_);
     }
     out_.has_prompt = read_prompt(json);
+    out_.has_prompt = read_tools(json) && out_.has_prompt;
     out_.has_data_source = read_data_source(json);
     out_.has_ground_truth = read_ground_truth(json);
     const auto extra = json.find("extra_info");
@@ -52,7 +46,7 @@ class RowParser {
   }
   bool wrong(const std::string& kind, const std::string& name, const Json& value,
              const std::string& valid) {
-    report_.add(kind + " wrong", name + " is " + shown(value) + "; valid: " + valid);
+    report_.add(kind + " wrong", name + " is " + shown_json(value) + "; valid: " + valid);
     return false;
   }
 
@@ -75,24 +69,35 @@ class RowParser {
     return good;
   }
 
-  bool read_message(const Json& json, const std::string& name) {
-    const std::string kind = columns_.prompt_key + "[]";
-    if (!json.is_object()) return wrong(kind, name, json, kMessage);
-    Message message;
-    bool good = true;
-    for (const auto& [key, value] :
-         {std::pair{"role", &message.role}, std::pair{"content", &message.content}}) {
-      const std::string of = std::string(".") + key;
-      const Json* text = field(json, key, name + ".", kind + of, "a string");
-      if (text != nullptr && text->is_string()) {
-        *value = text->get<std::string>();
-      } else {
-        if (text != nullptr) wrong(kind + of, name + of, *text, "a string (text only)");
-        good = false;
-      }
+  /// What `problem` of message_reader.h hears becomes a kind of mistake: the field without indexes.
+  bool add(const std::string& text) {
+    std::string kind;
+    bool index = false;
+    for (const char c : text.substr(0, text.find(" is "))) {
+      if (c == ']') index = false;
+      if (!index) kind += c;
+      if (c == '[') index = true;
     }
+    report_.add(kind + (text.find(" is missing; ") != std::string::npos ? " missing" : " wrong"),
+                text);
+    return false;
+  }
+
+  bool read_message(const Json& json, const std::string& name) {
+    bool good = true;
+    Message message =
+        data::read_message(json, name, [&](const std::string& text) { good = add(text); });
     if (good) good = check_role(message.role, name);
     out_.row.prompt.push_back(std::move(message));
+    return good;
+  }
+
+  bool read_tools(const Json& json) {
+    const auto tools = json.find("tools");
+    if (tools == json.end()) return true;
+    bool good = true;
+    out_.row.tools_json =
+        data::read_tools(*tools, [&](const std::string& text) { good = add(text); });
     return good;
   }
 
@@ -101,7 +106,7 @@ class RowParser {
     std::string valid;
     for (const std::string_view one : kRoles)
       valid += (valid.empty() ? "" : ", ") + std::string(one);
-    report_.add("role", name + ".role is " + shown(role) + "; valid: " + valid,
+    report_.add("role", name + ".role is " + shown_json(Json(role)) + "; valid: " + valid,
                 columns_.unknown_role);
     return false;
   }

@@ -37,7 +37,7 @@ struct RowColumns {
 
 /// Reads a row's columns, adding every wrong one to `report`, of which this is the row at hand. A
 /// null counts as missing: a Parquet file has no other way to leave a field out.
-ParsedRow parse_prompt_row(const nlohmann::json& json, const RowColumns& columns,
+ParsedRow parse_prompt_row(const nlohmann::ordered_json& json, const RowColumns& columns,
                            RowReport& report);
 
 }  // namespace verlcpp::data

@@ -13,7 +13,7 @@
 namespace verlcpp::data {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using Visit = std::function<void(const FileRow&)>;
 
 constexpr int kMaxDepth = 64;  // printing a deeper value back would overflow the stack

@@ -9,9 +9,9 @@ namespace verlcpp::data {
 
 /// A row as it stands in a file.
 struct FileRow {
-  std::string origin;          // "file:line", "file[index]" in a JSON array, "file:row" in Parquet
-  const nlohmann::json* json;  // nullptr when it cannot be read
-  std::string problem;         // then why: "not JSON: column 7: ..."
+  std::string origin;  // "file:line", "file[index]" in a JSON array, "file:row" in Parquet
+  const nlohmann::ordered_json* json;  // nullptr when it cannot be read
+  std::string problem;                 // then why: "not JSON: column 7: ..."
 };
 
 /// What is wrong with a file of rows as a whole: its ending, that it cannot be opened, that it is

@@ -17,6 +17,9 @@ constexpr const char* kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "
                                       "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                       ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
+/// Of a tag: bounds the depth of what the parser makes of it.
+constexpr size_t kMaxTokens = 20'000;
+
 /// Every line break as \n; the last one of the text is dropped.
 std::string normalized(std::string_view source) {
   std::string out;
@@ -150,6 +153,7 @@ class Lexer {
   void tag_of(Type begin, Type end, std::string_view close) {
     push(begin, "");
     const int opened = line_;
+    const size_t before = tokens_.size();
     std::string open;  // brackets to be closed, outermost first
     while (true) {
       advance(after_space(at_));
@@ -163,6 +167,9 @@ class Lexer {
         return advance(closed);
       }
       token(open);
+      if (tokens_.size() - before > kMaxTokens) {
+        throw SyntaxError("a tag has more than " + std::to_string(kMaxTokens) + " tokens", opened);
+      }
     }
   }
 

@@ -32,6 +32,19 @@ model::ModelConfig load_model_config(const ModelSection& section, const std::str
   return config;
 }
 
+/// The folder's chat template, or custom_chat_template, with apply_chat_template_kwargs.
+data::ChatTemplate load_chat_template(const TrainConfig& config, const std::string& folder,
+                                      const config::Node& tree) {
+  const std::string key = "actor_rollout_ref.model.custom_chat_template";
+  const config::Node* custom = tree.find(key);
+  const std::string origin = custom != nullptr ? " (" + custom->origin().text + ")" : "";
+  const config::Node& kwargs = config.data.apply_chat_template_kwargs;
+  return data::load_chat_template(folder,
+                                  {.custom = config.actor_rollout_ref.model.custom_chat_template,
+                                   .custom_where = key + origin,
+                                   .kwargs_json = kwargs.is_map() ? json_text(kwargs) : "{}"});
+}
+
 void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& inputs,
                   const std::function<void()>& beat) {
   const DataConfig& d = config.data;
@@ -43,7 +56,7 @@ void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& i
         inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
         inputs.tokenizer->vocab_size()));
   }
-  const data::ChatTemplate chat = data::load_chat_template(inputs.model_folder);
+  const data::ChatTemplate chat = load_chat_template(config, inputs.model_folder, tree);
   inputs.reward = std::make_unique<reward::Manager>(
       manager_options(config.reward, config.trainer.experiment_name), beat);
   beat();

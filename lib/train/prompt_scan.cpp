@@ -67,7 +67,7 @@ class Scanner {
         config_.filter_overlong_prompts ? data::Fate::kDropped : data::Fate::kStops;
     std::string text;
     try {
-      text = data::render_chat(chat_, row.prompt, true);
+      text = data::render_chat(chat_, row.prompt, true, row.tools_json);
     } catch (const DataError& error) {
       report_.add(std::string("render: ") + error.what(), error.what(), fate);
       return std::nullopt;

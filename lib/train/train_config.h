@@ -23,6 +23,7 @@ struct DataConfig {
   std::vector<std::string> train_files, val_files;
   int64_t train_max_samples = -1, val_max_samples = -1;
   std::string prompt_key, reward_fn_key;
+  config::Node apply_chat_template_kwargs;  // a map: variables of the chat template
   int64_t max_prompt_length = 0, max_response_length = 0;
   int64_t train_batch_size = 0;
   std::optional<int64_t> max_token_len_per_gpu;  // ours: one place for the per-GPU token budget
@@ -40,6 +41,7 @@ struct DataConfig {
     v("val_max_samples", val_max_samples);
     v("prompt_key", prompt_key);
     v("reward_fn_key", reward_fn_key);
+    v("apply_chat_template_kwargs", apply_chat_template_kwargs);
     v("max_prompt_length", max_prompt_length);
     v("max_response_length", max_response_length);
     v("train_batch_size", train_batch_size);
@@ -56,6 +58,7 @@ struct DataConfig {
 struct ModelSection {
   std::string path;
   config::Node override_config;
+  std::optional<std::string> custom_chat_template;  // Jinja
   bool use_remove_padding = true;
   bool use_fused_kernels = false;
   bool random_init = false;  // ours: a folder without weights starts from random ones
@@ -63,6 +66,7 @@ struct ModelSection {
   void fields(V& v) {
     v("path", path);
     v("override_config", override_config);
+    v("custom_chat_template", custom_chat_template);
     v("use_remove_padding", use_remove_padding);
     v("use_fused_kernels", use_fused_kernels);
     v("random_init", random_init);

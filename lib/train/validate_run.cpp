@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "data/chat_template.h"
 #include "train/checkpoint_tensors.h"
 #include "train/validate_checks.h"
 
@@ -121,11 +123,41 @@ void check_trainer(const TrainConfig& config, Findings& findings) {
   if (all_known) check_saving(config, findings);
 }
 
+/// The keys of the chat template that need no file.
+void check_chat_template(const TrainConfig& config, Findings& findings) {
+  const std::string kwargs_key = "data.apply_chat_template_kwargs";
+  const config::Node& kwargs = config.data.apply_chat_template_kwargs;
+  findings.require(kwargs.is_map(), kwargs_key, "must be a group of keys");
+  if (kwargs.is_map()) {
+    for (const auto& [name, value] : kwargs.items()) {
+      findings.require(!data::is_reserved_chat_variable(name), kwargs_key + "." + name,
+                       "is not a variable of chat templates that can be set; must be one that the "
+                       "template reads, such as enable_thinking");
+    }
+  }
+  const std::string key = "actor_rollout_ref.model.custom_chat_template";
+  const auto& custom = config.actor_rollout_ref.model.custom_chat_template;
+  if (!custom) return;
+  if (custom->find('{') == std::string::npos) {
+    return findings.add(key,
+                        "has no {{ or {%; must be the text of a Jinja template (not the name "
+                        "of its file) or null");
+  }
+  const config::Node* node = findings.tree().find(key);
+  const std::string origin = node != nullptr ? " (" + node->origin().text + ")" : "";
+  try {
+    data::parse_chat_template(*custom, key + origin);
+  } catch (const DataError& error) {
+    findings.add_text(error.what());
+  }
+}
+
 }  // namespace
 
 void check_run(const TrainConfig& config, Findings& findings) {
   check_rollout(config, findings);
   check_trainer(config, findings);
+  check_chat_template(config, findings);
   findings.require(is_count(config.actor_rollout_ref.nccl_timeout),
                    "actor_rollout_ref.nccl_timeout", std::string(kValidCount) + " (seconds)");
 }

@@ -19,7 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 using test::ParquetForm;
 using test::TemporaryFolder;
 using test::write_parquet;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 namespace {
 

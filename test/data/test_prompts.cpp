@@ -119,8 +119,9 @@ TEST_CASE("every bad row is named with file, line, field, value and what is vali
           at + ":4: data_source is 5; valid: a string that names the reward function" + at +
           ":4, 7 (2 rows): reward_model.ground_truth is missing; valid: a string, a number, a list "
           "or an object" +
-          at + ":6: prompt[0].content is [1]; valid: a string (text only)" + at +
-          R"(:6: prompt[1] is 3; valid: {"role": ..., "content": ...})" + at +
+          at +
+          R"(:6: prompt[0].content[0] is 1; valid: {"type": "text", "text": "..."} (text only))" +
+          at + R"(:6: prompt[1] is 3; valid: {"role": ..., "content": ...})" + at +
           ":6: prompt[2].role is missing; valid: a string" + at +
           R"(:6: reward_model is 4; valid: {"ground_truth": ...})" + at +
           R"(:8: prompt is missing; valid: a string, or a list of {"role": ..., "content": ...})" +

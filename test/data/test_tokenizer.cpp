@@ -1,8 +1,6 @@
 // Against the tokenizers library's own answers (scripts/make_reference.py) and, for what it
 // refuses, against the message.
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -69,7 +67,6 @@ TEST_CASE("ids and texts are those of the tokenizers library") {
 TEST_CASE("a chat is rendered as transformers renders it") {
   const std::string name = GENERATE("qwen2", "qwen3");
   const ChatTemplate chat_template = load_chat_template(kReference + "/" + name);
-  CHECK(chat_template.style == ChatTemplate::Style::kChatMl);
   const Json cases = cases_of(name);
   REQUIRE(cases["chats"].size() == 2);
   for (const Json& c : cases["chats"]) {
@@ -160,59 +157,4 @@ TEST_CASE("ill-formed UTF-8 becomes one replacement character per maximal part")
   CHECK(utf8_lossy("\xC0\xAF") == "\xEF\xBF\xBD\xEF\xBF\xBD");
   CHECK(utf8_lossy("\xED\xA0\x80") == "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
   CHECK(code_points("a\xC3\xA9") == std::vector<uint32_t>{'a', 0xE9});
-}
-
-TEST_CASE("chat templates beyond plain ChatML") {
-  const std::vector<Message> user = {{"user", "hi"}};
-  SECTION("no template: the contents end to end") {
-    const ChatTemplate plain = load_chat_template(kReference + "/llama");
-    const std::vector<Message> two = {{"user", "1+1="}, {"assistant", "2"}};
-    CHECK(render_chat(plain, two, true) == "1+1=2");
-  }
-  SECTION("the system turn that Qwen2's template adds") {
-    const ChatTemplate qwen = parse_chat_template(
-        "{{ '<|im_start|>system\\nBe brief.<|im_end|>\\n' }}{{ '<|im_start|>' + m }}", "c");
-    CHECK(render_chat(qwen, user, false) ==
-          "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n");
-    const std::vector<Message> own = {{"system", "s"}};
-    CHECK(render_chat(qwen, own, false) == "<|im_start|>system\ns<|im_end|>\n");
-  }
-  SECTION("reasoning templates rewrite assistant turns, so only those are refused") {
-    const ChatTemplate qwen3 =
-        parse_chat_template("<|im_start|>{{ x.split('<think>') }}<|im_end|>", "c");
-    CHECK(render_chat(qwen3, user, true) ==
-          "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
-    const std::vector<Message> turns = {{"user", "hi"}, {"assistant", "ho"}};
-    CHECK_THROWS_AS(render_chat(qwen3, turns, true), DataError);
-  }
-  SECTION("others are refused by name") {
-    CHECK_THROWS_WITH(parse_chat_template("{{ '[INST]' + m }}", "c"),
-                      "c: chat template \"{{ '[INST]' + m }}\" is not supported; valid: no chat "
-                      "template, or ChatML (<|im_start|>role\\ncontent<|im_end|>\\n)");
-    CHECK_THROWS_AS(parse_chat_template("<|im_start|><|im_end|>{{ m.content | trim }}", "c"),
-                    DataError);
-    CHECK_THROWS_AS(parse_chat_template("<|im_end|>'<|im_start|>assistant\\n<think>\\n'", "c"),
-                    DataError);
-    const std::vector<Message> tool = {{"tool", "x"}};
-    CHECK_THROWS_AS(render_chat(parse_chat_template("<|im_start|><|im_end|>", "c"), tool, false),
-                    DataError);
-  }
-}
-
-TEST_CASE("the chat template of tokenizer_config.json") {
-  const auto folder = std::filesystem::temp_directory_path() / "verlcpp_test_chat_template";
-  std::filesystem::create_directories(folder);
-  const auto load = [&](const std::string& config) {
-    std::ofstream(folder / "tokenizer_config.json") << config;
-    return load_chat_template(folder.string()).style;
-  };
-  const auto chatml = ChatTemplate::Style::kChatMl, plain = ChatTemplate::Style::kPlain;
-  CHECK(load(R"({"chat_template": "<|im_start|><|im_end|>"})") == chatml);
-  CHECK(load(R"({"chat_template": [{"name": "tool", "template": "x"},
-                 {"name": "default", "template": "<|im_start|><|im_end|>"}]})") == chatml);
-  CHECK(load(R"({"chat_template": null})") == plain);
-  CHECK(load("{}") == plain);
-  CHECK_THROWS_AS(load(R"({"chat_template": 3})"), DataError);
-  CHECK_THROWS_AS(load("[]"), DataError);
-  std::filesystem::remove_all(folder);
 }
