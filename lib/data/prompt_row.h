@@ -17,6 +17,7 @@ struct PromptRow {
   std::vector<Message> prompt;
   std::string ground_truth;  // reward_model.ground_truth; what is no string as JSON prints it
   std::string ground_truth_json = {};  // as JSON text, whatever it is; empty means the string above
+  std::string tools_json = {};         // tools: a JSON list of schemas; empty without that column
   std::string extra_json;              // extra_info as JSON text; empty without that column
   std::string origin;  // "file:line", "file:row" in Parquet, "file[index]" in a JSON array
 };

@@ -56,7 +56,8 @@ void set_data(const TrainConfig& config, const StepExperience& step, Metrics& me
   set_lengths(metrics, "prompt_length", prompt, static_cast<double>(config.data.max_prompt_length));
 }
 
-/// The numbers among the extras of the rewards (an acc alone is the score again), and what a reward program could not score.
+/// The numbers among the extras of the rewards (an acc alone is the score again), and what a reward
+/// program could not score.
 void set_reward_extras(const StepExperience& step, Metrics& metrics) {
   std::map<std::string, std::vector<double>> numbers;
   for (const data::Trajectory& t : step.experience.batch) {
