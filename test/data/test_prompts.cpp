@@ -117,7 +117,9 @@ TEST_CASE("every bad row is named with file, line, field, value and what is vali
           "\n  " +
           lines + ":4: data_source is 5; valid: a string that names the reward function\n  " +
           lines + ":4: reward_model.ground_truth is null; valid: a string or a number\n  " + lines +
-          ":6: prompt[0].content is [1]; valid: a string (text only)\n  " + lines +
+          ":6: prompt[0].content[0] is 1; valid: {\"type\": \"text\", \"text\": \"...\"} (text "
+          "only)\n  " +
+          lines +
           R"(:6: prompt[1] is 3; valid: {"role": ..., "content": ...})"
           "\n  " +
           lines + ":6: prompt[2].role is missing; valid: a string\n  " + lines +
