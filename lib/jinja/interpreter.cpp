@@ -97,6 +97,7 @@ std::vector<Value> Interpreter::loop_items(const Statement& s) {
   if (!s.condition) return items;
   std::vector<Value> kept;
   for (Value& item : items) {
+    charge(1);
     const Level level(*this);
     enter_scope();
     assign(s.targets[0], item);
@@ -109,6 +110,7 @@ Interpreter::Flow Interpreter::run_loop(const Statement& s) {
   const auto loop = std::make_shared<Loop>(loop_items(s));
   bool completed = false;  // Jinja's "else" also follows rounds that all ended early
   for (size_t i = 0; i < loop->items().size(); ++i) {
+    charge(1);
     const Level level(*this);
     enter_scope();
     loop->set_index(i);

@@ -11,6 +11,7 @@ using Kind = Expression::Kind;
 
 constexpr size_t kMaxSteps = 20'000'000;
 constexpr size_t kTextPerStep = 256;  // bytes of text that cost as much as a step
+constexpr size_t kItemsPerStep = 4;   // and items of a list
 
 }  // namespace
 
@@ -24,7 +25,9 @@ void Interpreter::charge(size_t steps) {
 Value Interpreter::evaluate(const Expression& e) {
   const Level level(*this);
   Value out = compute(e);
-  charge(1 + (out.text() != nullptr ? out.text()->size() / kTextPerStep : 0));
+  charge(1);
+  if (out.text() != nullptr) charge(out.text()->size() / kTextPerStep);
+  if (out.list() != nullptr) charge(out.list()->items.size() / kItemsPerStep);
   return out;
 }
 

@@ -20,7 +20,7 @@ class Parser {
 
  private:
   // parser_statements.cpp
-  Body body(const std::set<std::string>& ends);
+  Body body(const std::set<std::string>& ends, int opened);
   std::unique_ptr<Statement> statement();
   Body block(const std::set<std::string>& ends);
   Body last_block(const std::string& end);

@@ -26,7 +26,7 @@ std::string listed(const std::set<std::string>& names) {
 }  // namespace
 
 Body Parser::parse() {
-  Body out = body({});
+  Body out = body({}, 1);
   if (!unknown_.empty()) throw unknown_.front();
   return out;
 }
@@ -37,9 +37,9 @@ void Parser::expect_block_end() {
 }
 
 /// Up to a tag in `ends`, whose name is then the current token, or to the end of the template.
-Body Parser::body(const std::set<std::string>& ends) {
+/// `opened`: the line of the tag in front.
+Body Parser::body(const std::set<std::string>& ends, int opened) {
   const Nesting nesting(*this);
-  const int opened = current().line;
   Body out;
   while (current().type != Type::kEnd) {
     const Token& token = take();
@@ -89,8 +89,9 @@ std::unique_ptr<Statement> Parser::statement() {
 /// The rest of an opening tag, and its body.
 Body Parser::block(const std::set<std::string>& ends) {
   skip_operator(":");
+  const int line = current().line;
   expect_block_end();
-  return body(ends);
+  return body(ends, line);
 }
 
 Body Parser::last_block(const std::string& end) {

@@ -62,6 +62,9 @@ void Dict::set(const Value& key, Value value) {
     old = std::move(value);
     return;
   }
+  if (items.size() >= kMaxKeys) {
+    throw EvalError("builds a dict of more than " + std::to_string(kMaxKeys) + " keys");
+  }
   items.emplace_back(key, std::move(value));
 }
 

@@ -23,6 +23,8 @@ class EvalError : public std::runtime_error {
 /// Longest text and longest list that a template may build, so that a mistake ends in a message.
 inline constexpr size_t kMaxText = size_t{64} << 20;
 inline constexpr size_t kMaxItems = 1'000'000;
+/// And the most keys of a dict that it builds.
+inline constexpr size_t kMaxKeys = 10'000;
 
 /// A missing variable or attribute: prints as nothing, is false and empty; anything else is an
 /// error with the text `why`.

@@ -74,6 +74,8 @@ TEST_CASE("functions") {
 TEST_CASE("mistakes of grammar are named with their line") {
   CHECK(failure("a\n{% if x %}") ==
         "t, line 2: the block that begins here is not closed; expected elif or else or endif");
+  CHECK(failure("{% if x %}\na") ==
+        "t, line 1: the block that begins here is not closed; expected elif or else or endif");
   CHECK(failure("{% for x in y %}\n{% endif %}") ==
         "t, line 2: unexpected tag 'endif'; expected else or endfor");
   CHECK(failure("{% include 'x' %}") ==
