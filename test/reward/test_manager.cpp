@@ -70,7 +70,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info):
     options.experiment_name = "e";
     options.program = ProgramOptions{.path = path, .name = "compute_score"};
     Manager manager(options, [] {});
-    CHECK_NOTHROW(manager.check(std::vector{mine}));
+    CHECK(manager.why_not_scored(mine) == "");
     const std::vector<Sample> samples{
         {.row = &mine, .response = "x", .response_length = 1, .uid = "u", .number = 0}};
     return manager.score(samples, [] {}).at(0).extras.at(1).json;
