@@ -67,7 +67,7 @@ class TokenizerParser {
 
   void check_model() {
     if (const auto found = root_.find("model"); found != root_.end()) model_ = std::move(*found);
-    if (model_.is_null()) fail("model is missing");
+    if (model_.is_null()) fail("model is missing; supported: BPE");
     // Very old files have no type.
     const bool untyped = model_.is_object() && get(model_, "type").is_null();
     if (!untyped && type_of(model_) != "BPE") {

@@ -103,8 +103,8 @@ void check_model(const TrainConfig& config, Findings& findings) {
     if (model.sliding_window > 0 && longest > model.sliding_window) {
       findings.add_text("data.max_prompt_length + data.max_response_length = " +
                         std::to_string(longest) + " tokens, but the model (" + findings.about(key) +
-                        ") attends to sliding_window = " + std::to_string(model.sliding_window) +
-                        " of them, which is not supported; at most so many are");
+                        ") has sliding_window = " + std::to_string(model.sliding_window) +
+                        "; windows shorter than the sequences are not supported");
     }
   } catch (const Error& e) {
     findings.add(key, e.what());
