@@ -7,14 +7,7 @@ usage: embed_text.py INPUT HEADER NAMESPACE FUNCTION OUTPUT.cpp
 import pathlib
 import sys
 
-
-def literal(text):
-    """A C++ string literal, one line of the text per line of C++."""
-    lines = []
-    for line in text.splitlines(keepends=True):
-        escaped = line.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        lines.append(f'      "{escaped}"')
-    return "\n".join(lines) or '      ""'
+from embed_conf import literal
 
 
 def main():

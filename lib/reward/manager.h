@@ -62,7 +62,6 @@ class Manager {
   /// again. 0 without one.
   int64_t failures() const { return program_ ? program_->failures() : 0; }
   int64_t restarts() const { return program_ ? program_->restarts() : 0; }
-  bool has_program() const { return program_.has_value(); }
 
  private:
   Question question(const Sample& sample) const;
