@@ -87,7 +87,7 @@ TEST_CASE("a dynamic CP group of two on a GPU gives the CPU's numbers", "[small]
   check_small(dynamic_cp(2, 1, kLongest / 2));
 }
 
-TEST_CASE("layouts on GPUs give the numbers of one CPU rank in float32") {
+TEST_CASE("layouts on GPUs give the numbers of one CPU rank in float32", "[layouts_float32]") {
   const train::LayoutResult want = updates_of(make_config({}, {}), DType::kFloat32, 1, false);
   for_each_run(all_layouts(), DType::kFloat32, tiny_model(),
                [&](const std::string& name, const train::LayoutResult& got) {
@@ -101,7 +101,7 @@ TEST_CASE("layouts on GPUs give the numbers of one CPU rank in float32") {
 }
 
 // Heads of 8 numbers are cuDNN's; on a vocabulary of 29 the head's products pass in memory.
-TEST_CASE("layouts on GPUs stay within bfloat16's own error") {
+TEST_CASE("layouts on GPUs stay within bfloat16's own error", "[layouts_bfloat16]") {
   model::ModelConfig model = tiny_model();
   model.head_dim = 8;
   std::vector<Layout> layouts{static_cp(1, 1, micro_batches_of(1)), static_cp(2, 2, {}),
@@ -114,7 +114,8 @@ TEST_CASE("layouts on GPUs stay within bfloat16's own error") {
 
 // On a whole vocabulary or half of it the head's products stay in registers: 528 are two tiles of
 // 256 and a tail of 16, 264 one and a tail of 8; a quarter, 132, passes in memory.
-TEST_CASE("layouts on GPUs stay within bfloat16's own error with the head in registers") {
+TEST_CASE("layouts on GPUs stay within bfloat16's own error with the head in registers",
+          "[layouts_registers]") {
   model::ModelConfig model = tiny_model();
   model.head_dim = 8;
   model.vocab = 528;
