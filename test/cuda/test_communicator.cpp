@@ -120,7 +120,7 @@ void expect_exchanges(int rank, int size, Backend& backend, Communicator& cp) {
 
 }  // namespace
 
-TEST_CASE("ranks on GPUs: exact sums, and exchanges in groups that change", "[small]") {
+TEST_CASE("ranks on GPUs: exact sums, and exchanges in groups that change", "[small][ranks]") {
   for (const Placement& where : placements()) {
     INFO(where.name << ", " << where.size << " ranks");
     CHECK_NOTHROW(run(where, [&](int rank, Backend& backend, const RankCommunicators& comm) {
@@ -134,7 +134,7 @@ TEST_CASE("ranks on GPUs: exact sums, and exchanges in groups that change", "[sm
 }
 
 TEST_CASE("a transfer reads what the compute stream wrote before and hinders none after",
-          "[small]") {
+          "[small][ranks]") {
   for (const Placement& where : placements()) {
     INFO(where.name << ", " << where.size << " ranks");
     CHECK_NOTHROW(run(where, [&](int rank, Backend& backend, const RankCommunicators& comm) {
