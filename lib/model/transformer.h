@@ -139,12 +139,13 @@ class Transformer {
   /// CP group still takes part in no traffic for it.
   TokenOutputs forward(const ParameterBuffer& weights, const DeviceBatch& batch,
                        const ContextParallelAttention& attention) const;
-  /// Forward, the loss and its backward: grad += gradient of the loss. The head's forward and
-  /// backward are one visit of each chunk of rows, of which a batch without head rows has none.
-  /// `policy`: one a layer, empty keeps all activations.
+  /// Forward, the loss and its backward: grad += gradient of the loss, or, unless `add`, grad = it,
+  /// whatever the parameters' places held before (the zeros between them stay), which saves filling
+  /// and reading them. The head's forward and backward are one visit of each chunk of rows, of
+  /// which a batch without head rows has none. `policy`: one a layer, empty keeps all activations.
   void train(const ParameterBuffer& weights, const DeviceBatch& batch,
              const ContextParallelAttention& attention, std::vector<Recompute> policy,
-             const TokenLoss& loss, const ParameterBuffer& grad) const;
+             const TokenLoss& loss, const ParameterBuffer& grad, bool add = true) const;
   /// Unscaled logits [R, V] of the batch's head rows over the whole vocabulary, of the dtype of
   /// statistics (tests, export checks).
   Tensor logits(const ParameterBuffer& weights, const DeviceBatch& batch,
@@ -216,7 +217,9 @@ class Transformer {
   // Their mirrors, in order. Each returns the gradient of its input.
   void layers_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                        const ContextParallelAttention& attention, Saved& s, Tensor d_hidden_tD,
-                       const ParameterBuffer& grad) const;
+                       const ParameterBuffer& grad, bool add) const;
+  /// Zeroes the gradients that ops only add to.
+  void clear_what_adds(const DeviceBatch& batch, const ParameterBuffer& grad) const;
   /// From the gradient of the head's input to that of the last layer's output.
   Tensor head_input_backward(const ParameterBuffer& weights, const DeviceBatch& batch,
                              const Saved& s, const Tensor& d_input_RD,
@@ -237,15 +240,15 @@ class Transformer {
   void finish_chunk(const DeviceBatch& batch, HeadChunk& chunk) const;
   /// Forward and backward of the head in one visit; the gradient of its input.
   Tensor train_head(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
-                    const TokenLoss& loss, const ParameterBuffer& grad) const;
+                    const TokenLoss& loss, const ParameterBuffer& grad, bool add) const;
   Tensor mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
-                      const Tensor& d_hidden_tD) const;
+                      const Tensor& d_hidden_tD, bool add) const;
   Tensor attention_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                             const DeviceBatch& batch, const ContextParallelAttention& attention,
-                            const Tensor& d_mid_tD) const;
+                            const Tensor& d_mid_tD, bool add) const;
   Tensor qkv_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,
                       const Tensor& rope_TH, const Tensor& d_q_TNH, const Tensor& d_k_TKH,
-                      const Tensor& d_v_TKH, const Tensor& d_mid_tD) const;
+                      const Tensor& d_v_TKH, const Tensor& d_mid_tD, bool add) const;
 
   Backend& backend_;
   ModelConfig config_;

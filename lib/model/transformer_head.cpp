@@ -133,8 +133,8 @@ void Transformer::finish_chunk(const DeviceBatch& batch, HeadChunk& chunk) const
 // Two chunks at a time, so that the GPU computes for one while the other's loss is computed on the
 // host. Both share the products, of which the one with the head's input visits a whole gradient.
 Tensor Transformer::train_head(const ParameterBuffer& weights, const DeviceBatch& batch,
-                               const Saved& s, const TokenLoss& loss,
-                               const ParameterBuffer& grad) const {
+                               const Saved& s, const TokenLoss& loss, const ParameterBuffer& grad,
+                               bool add) const {
   const int64_t rows = batch.head_rows_R.numel();
   const int64_t size = head_chunks_.of_pair(rows, fused_head_), pair = std::min(rows, 2 * size);
   const Tensor d_input_RD = empty(s.head_input_RD.shape(), MemoryTag::kWorkspace);
@@ -152,7 +152,7 @@ Tensor Transformer::train_head(const ParameterBuffer& weights, const DeviceBatch
     backend_.matmul(d_input_RD.rows(first, count), d_logits_CV, weights.at(head_name()), false,
                     false, false);
     backend_.matmul(grad.at(head_name()), d_logits_CV, s.head_input_RD.rows(first, count), true,
-                    false, true);
+                    false, add || first > 0);
   }
   return d_input_RD;
 }

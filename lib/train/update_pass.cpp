@@ -145,10 +145,10 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
   stats.add(plan, lengths, engine.topology.sizes().tp);
 
   const model::ContextParallelAttention attention(engine.backend, &engine.comm.cp);
-  engine.backend.fill_zero(actor.grad.flat());
   const auto sums = std::make_shared<algo::PolicyLossSums>();
   // Reports count micro-batches through the whole update.
   int64_t number = stats.micro_batches - static_cast<int64_t>(plan.micro_batches.size());
+  bool add = false;  // every rank has a part in every micro-batch, so the first overwrites
   for (const schedule::MicroBatch& micro_batch : plan.micro_batches) {
     engine.comm.status.micro_batch(++number);
     const RankMicroBatch mine = prepare(engine, micro_batch, mini->batch, tokens);
@@ -158,7 +158,8 @@ algo::PolicyLossSums accumulate_gradient(const Engine& engine, const ActorState&
                           options, sums);
     };
     engine.transformer.train(actor.weights, mine.device, attention, engine.recompute, loss,
-                             actor.grad);
+                             actor.grad, add);
+    add = true;
   }
   reduce_gradient(engine, actor.grad, actor.optimizer.distributed());
   engine.backend.synchronize();  // the sums are complete
