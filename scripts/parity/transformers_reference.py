@@ -137,6 +137,20 @@ def gradient(model, documents):
     return torch.cat(log_probs).cpu(), torch.cat(entropies).cpu()
 
 
+def exact_norm(tensors):
+    """torch's own adds one square after the other on a CPU: four digits less for 28 million."""
+    return torch.stack([t.pow(2).sum() for t in tensors]).sum().sqrt()
+
+
+def clip(masters, exact):
+    """Clips the gradients; their norm before."""
+    if not exact:
+        return torch.nn.utils.clip_grad_norm_(masters, CLIP, foreach=True)
+    norm = exact_norm([m.grad for m in masters])
+    torch.nn.utils.clip_grads_with_norm_(masters, CLIP, norm, foreach=True)
+    return norm
+
+
 def run(model, documents, steps):
     """One gradient, then `steps` AdamW steps. In bfloat16 the optimizer holds float32 weights."""
     named = dict(model.named_parameters())
@@ -157,9 +171,9 @@ def run(model, documents, steps):
         if step == 0:
             out["log_prob"], out["entropy"] = log_prob, entropy
             out["gradient"] = {name: sample(m.grad) for name, m in masters.items()}
-            out["norms"] = {name: m.grad.norm().item() for name, m in masters.items()}
+            out["norms"] = {name: exact_norm([m.grad]).item() for name, m in masters.items()}
         out["losses"].append(-log_prob.mean().item())
-        norm = torch.nn.utils.clip_grad_norm_(masters.values(), CLIP, foreach=True)
+        norm = clip(list(masters.values()), exact=wide == torch.float64)
         out["grad_norms"].append(norm.item())
         optimizer.step()
         with torch.no_grad():

@@ -43,6 +43,8 @@ double largest_relative(const std::vector<double>& got, const std::vector<double
 
 Differences compare(const Numbers& got, const Vectors& vectors) {
   Samples gradient, change;
+  REQUIRE(got.gradient.size() == vectors.count("grad."));
+  REQUIRE(got.norm.size() == vectors.count("norm."));
   for (const auto& [name, values] : got.gradient) {
     gradient[name] = vectors.doubles("grad." + name);
     change[name] = vectors.doubles("change." + name);
