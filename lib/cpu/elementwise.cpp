@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cpu/kernels.h"
 #include "cpu/reduce.h"
 
@@ -10,7 +12,15 @@ void add(int64_t n, T* out, const T* a, const T* b) {
 
 template <class T>
 double sum_squares(int64_t n, const T* x) {
-  return sum_of(n, [&](int64_t i) { return static_cast<double>(x[i]) * x[i]; });
+  // In blocks: a running sum of tens of millions of squares loses four digits.
+  constexpr int64_t kBlock = 4096;
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const T* block = x + begin;
+    total += sum_of(std::min(kBlock, n - begin),
+                    [&](int64_t i) { return static_cast<double>(block[i]) * block[i]; });
+  }
+  return total;
 }
 
 template void add(int64_t, float*, const float*, const float*);

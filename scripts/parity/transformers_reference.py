@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Writes model folders with random weights and what Hugging Face transformers makes of them, for
-test/cuda/test_transformers.cpp.
+"""Writes model folders and what Hugging Face transformers makes of them, for
+test/train/test_transformers.cpp (CPU) and test/cuda/test_transformers.cpp (GPU), which read FOLDER
+from VERLCPP_PARITY_DIR.
 
     scripts/parity/transformers_reference.py FOLDER [--device cuda] [--shapes NAME...]
         [--layers N] [--steps N] [--tiny]
+    scripts/parity/transformers_reference.py FOLDER --checkpoint NAME=MODEL_FOLDER... [...]
 
-Needs torch and transformers (5). For every shape it makes FOLDER/NAME as save_pretrained writes it
-(bfloat16 numbers, so that every dtype starts from the same weights) and in it reference.safetensors:
-log-probs and entropies of packed documents, the gradient of the mean -log p over all positions that
-have a target, losses, gradient norms and weight changes of AdamW steps. The judge is the model in
-float64 (with the exact norms and rotary angles of make_reference.py); how far transformers itself is
-from it in float32 (TF32 off) and in bfloat16 (float32 master weights) stands beside: the noise that
-another implementation is measured against.
+Needs torch and transformers (5). For every shape it makes FOLDER/NAME with random weights as
+save_pretrained writes it (bfloat16 numbers, so that every dtype starts from the same weights), for
+every checkpoint FOLDER/NAME of links to the files of MODEL_FOLDER, and in it reference.safetensors:
+log-probs and entropies of packed documents (random tokens; English text for a checkpoint), the
+gradient of the mean -log p over all positions that have a target, losses, gradient norms and weight
+changes of AdamW steps. The judge is the model in float64 (with the exact norms and rotary angles of
+make_reference.py); how far transformers itself is from it in float32 (TF32 off) and in bfloat16
+(float32 master weights) stands beside: the noise that another implementation is measured against.
 
 Gradients and weight changes are stored for rows sampled evenly from every matrix (`sampled_rows`),
 for vectors whole.
@@ -23,17 +26,41 @@ import pathlib
 import sys
 import time
 
-import torch
-from safetensors.torch import save_file
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from make_reference import make_exact  # noqa: E402
+try:
+    import torch
+    from safetensors.torch import save_file
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from make_reference import make_exact
+    from model_shapes import SHAPES, TINY
+except ImportError as missing:
+    print(f"skipped: no {missing.name} for Python here")
+    sys.exit(0)
 
 # Two packed batches, about 700 tokens: single tokens (no target), odd and prime lengths, none a
 # multiple of a tile.
 DOCUMENTS = [[1, 2, 3, 7, 130, 257], [64, 33, 199, 1, 5]]
+# The same for a checkpoint.
+TEXTS = [
+    [
+        "The ferry to the island leaves at seven in the morning and comes back after dark. In winter "
+        "it carries the post, a few crates of oranges and the doctor, who visits on Tuesdays; in "
+        "summer there are so many bicycles on deck that nobody can find a place to sit down.",
+        "Water boils at a lower temperature on a mountain than it does at the sea, because the air "
+        "above it presses less.",
+        "Yes.",
+    ],
+    [
+        "A carpenter measures twice and cuts once. Her apprentice measured once, cut four times and "
+        "then asked whether the shelf really had to be straight.",
+        "To bake the bread, mix 500 grams of flour with 350 grams of water, a little yeast and two "
+        "spoons of salt. Let the dough rest overnight, fold it in the morning, and put it into a very "
+        "hot oven for about forty minutes. When you knock on the bottom, it should sound hollow.",
+        "Q: What is the capital of France?\nA: The capital of France is Paris.",
+    ],
+]
 ADAM = dict(lr=1e-5, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
 CLIP = 1.0
 SAMPLED = 64
@@ -41,37 +68,8 @@ SAMPLED = 64
 ERRORS = ["log_prob", "entropy", "gradient", "losses", "grad_norms", "changes"]
 
 
-def qwen2(**sizes):
-    return Qwen2ForCausalLM, Qwen2Config(tie_word_embeddings=True, **sizes)
-
-
-def qwen3(**sizes):
-    return Qwen3ForCausalLM, Qwen3Config(tie_word_embeddings=True, attention_bias=False, **sizes)
-
-
-def sizes(layers, hidden, heads, kv_heads, ffn, vocab=151936, **more):
-    return dict(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads,
-                num_key_value_heads=kv_heads, intermediate_size=ffn, vocab_size=vocab,
-                max_position_embeddings=32768, rms_norm_eps=1e-6, use_cache=False,
-                bos_token_id=None, eos_token_id=0,
-                rope_parameters={"rope_type": "default", "rope_theta": 1e6}, **more)
-
-
-SHAPES = {
-    "qwen2.5-0.5B": (qwen2, sizes(24, 896, 14, 2, 4864)),
-    "qwen2.5-1.5B": (qwen2, sizes(28, 1536, 12, 2, 8960)),
-    "qwen3-0.6B": (qwen3, sizes(28, 1024, 16, 8, 3072, head_dim=128)),
-}
-# The same kinds of model (head dims, ratios of heads, biases, norms), small enough for a CPU.
-TINY = {
-    "qwen2.5-0.5B": (qwen2, sizes(3, 448, 7, 1, 300, vocab=1013)),
-    "qwen2.5-1.5B": (qwen2, sizes(2, 256, 2, 1, 200, vocab=1013)),
-    "qwen3-0.6B": (qwen3, sizes(2, 96, 4, 2, 150, vocab=1013, head_dim=128)),
-}
-
-
 def sampled_rows(count):
-    """Also in test_transformers.cpp."""
+    """Also in transformers_run.cpp."""
     wanted = min(SAMPLED, count)
     return [i * count // wanted for i in range(wanted)]
 
@@ -143,6 +141,20 @@ def gradient(model, documents):
     return torch.cat(log_probs).cpu(), torch.cat(entropies).cpu()
 
 
+def exact_norm(tensors):
+    """torch's own adds one square after the other on a CPU: four digits less for 28 million."""
+    return torch.stack([t.pow(2).sum() for t in tensors]).sum().sqrt()
+
+
+def clip(masters, exact):
+    """Clips the gradients; their norm before."""
+    if not exact:
+        return torch.nn.utils.clip_grad_norm_(masters, CLIP, foreach=True)
+    norm = exact_norm([m.grad for m in masters])
+    torch.nn.utils.clip_grads_with_norm_(masters, CLIP, norm, foreach=True)
+    return norm
+
+
 def run(model, documents, steps):
     """One gradient, then `steps` AdamW steps. In bfloat16 the optimizer holds float32 weights."""
     named = dict(model.named_parameters())
@@ -163,9 +175,9 @@ def run(model, documents, steps):
         if step == 0:
             out["log_prob"], out["entropy"] = log_prob, entropy
             out["gradient"] = {name: sample(m.grad) for name, m in masters.items()}
-            out["norms"] = {name: m.grad.norm().item() for name, m in masters.items()}
+            out["norms"] = {name: exact_norm([m.grad]).item() for name, m in masters.items()}
         out["losses"].append(-log_prob.mean().item())
-        norm = torch.nn.utils.clip_grad_norm_(masters.values(), CLIP, foreach=True)
+        norm = clip(list(masters.values()), exact=wide == torch.float64)
         out["grad_norms"].append(norm.item())
         optimizer.step()
         with torch.no_grad():
@@ -206,8 +218,7 @@ def results(kind, config, state, documents, device, steps):
     return by_dtype
 
 
-def reference(kind, config, state, device, steps, generator):
-    batches = draw_tokens(config.vocab_size, generator)
+def reference(kind, config, state, batches, device, steps):
     documents = [ids.to(device) for batch in batches for ids in batch]
     by_dtype = results(kind, config, state, documents, device, steps)
     exact = by_dtype[torch.float64]
@@ -237,35 +248,72 @@ def reference(kind, config, state, device, steps, generator):
     return {name: t.contiguous() for name, t in out.items()}
 
 
+def random_model(name, args, folder):
+    """Kind, config, weights and batches; the folder is written."""
+    seed = list(SHAPES).index(name)
+    make, numbers = (TINY if args.tiny else SHAPES)[name]
+    kind, config = make(**(numbers | ({"num_hidden_layers": args.layers} if args.layers else {})))
+    with torch.device(args.device):
+        model = kind(config)
+    randomize(model, torch.Generator(args.device).manual_seed(100 + seed))
+    model = model.to(torch.bfloat16)
+    model.save_pretrained(folder)
+    state = {key: p.detach().cpu() for key, p in model.named_parameters()}
+    return kind, config, state, draw_tokens(config.vocab_size,
+                                            torch.Generator().manual_seed(200 + seed))
+
+
+def checkpoint(source, folder):
+    """The same of a model that is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted(source.iterdir()):
+        link = folder / file.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(file.resolve())
+    model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto",
+                                                       output_loading_info=True)
+    problems = {key: value for key, value in info.items() if value}
+    if problems:
+        sys.exit(f"loading {source}: {problems}")
+    state = {key: p.detach() for key, p in model.named_parameters()}
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    batches = [[torch.tensor(tokenizer(text, add_special_tokens=False)["input_ids"])
+                for text in batch] for batch in TEXTS]
+    return type(model), model.config, state, batches
+
+
+def named_folder(text):
+    name, _, path = text.partition("=")
+    if not name or not pathlib.Path(path, "config.json").is_file():
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted NAME=MODEL_FOLDER, with a config.json")
+    return name, pathlib.Path(path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES,
+                        help="default: all; none beside --checkpoint")
+    parser.add_argument("--checkpoint", nargs="+", type=named_folder, default=[],
+                        metavar="NAME=MODEL_FOLDER", help="models that are there, on English text")
     parser.add_argument("--layers", type=int, help="instead of the shape's own number")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--tiny", action="store_true", help="small models of the same kinds")
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    for seed, name in enumerate(args.shapes):
+    shapes = args.shapes or ([] if args.checkpoint else list(SHAPES))
+    for name, source in [(name, None) for name in shapes] + args.checkpoint:
         began = time.time()
         print(name, flush=True)
-        make, numbers = (TINY if args.tiny else SHAPES)[name]
-        kind, config = make(**(numbers | ({"num_hidden_layers": args.layers} if args.layers else {})))
-        with torch.device(args.device):
-            model = kind(config)
-        randomize(model, torch.Generator(args.device).manual_seed(100 + seed))
-        model = model.to(torch.bfloat16)
         folder = args.folder / name
-        model.save_pretrained(folder)
-        state = {key: p.detach().cpu() for key, p in model.named_parameters()}
-        del model
-        generator = torch.Generator().manual_seed(200 + seed)
-        values = reference(kind, config, state, args.device, args.steps, generator)
+        model = checkpoint(source, folder) if source else random_model(name, args, folder)
+        values = reference(*model, args.device, args.steps)
+        (folder / "reference.safetensors").unlink(missing_ok=True)
         save_file(values, folder / "reference.safetensors")
-        print(f"  {time.time() - began:.0f} s", flush=True)
+        print(f"  {len(values['token_ids'])} tokens, {time.time() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -243,6 +243,16 @@ TEST_CASE("sum_squares adds to its float64 output") {
   }
 }
 
+TEST_CASE("sum_squares keeps its digits over millions of elements") {
+  cpu::CpuBackend backend;
+  const OpRun wide{backend, DType::kFloat64};
+  constexpr int64_t kCount = 1 << 22;
+  const Tensor out = wide.from({0}, {1});
+  backend.sum_squares(out, wide.from(std::vector<double>(kCount, 0.1), {kCount}));
+  const double exact = kCount * (0.1 * 0.1);  // the factor is a power of two
+  CHECK(std::abs(download(backend, out)[0] - exact) < 1e-12 * exact);
+}
+
 TEST_CASE("replay runs its body every time") {
   cpu::CpuBackend backend;
   int runs = 0;

@@ -22,6 +22,12 @@ class Vectors {
   std::vector<int32_t> ints(const std::string& name) const {
     return values<int32_t>(name, DType::kInt32);
   }
+  /// Tensors whose names begin with `prefix`.
+  size_t count(const std::string& prefix) const {
+    size_t found = 0;
+    for (const std::string& name : reader_.names()) found += name.starts_with(prefix) ? 1 : 0;
+    return found;
+  }
 
  private:
   template <class T>

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
-#include "cpu/cpu_backend.h"
-#include "cuda/runtime.h"
 #include "model/linear_loss.h"
 #include "parallel/thread_ranks.h"
 #include "train/engine.h"
@@ -163,18 +160,16 @@ Case read_case(const std::string& folder, const Vectors& vectors) {
   return c;
 }
 
-Numbers run_case(const Case& c, const std::string& device, DType dtype) {
+Numbers run_case(const Case& c, const parallel::MakeDevice& make_device, DType dtype) {
   Numbers numbers;
-  parallel::run_thread_ranks(
-      {.world = 1}, [&](const parallel::Topology& topology, parallel::RankCommunicators comm) {
-        const parallel::RankDevice place =
-            device == "cpu" ? parallel::host_device(std::make_unique<cpu::CpuBackend>(), comm)
-                            : cuda::make_device(topology, comm, 1);
-        Backend& backend = *place.backend;
-        const model::Transformer transformer(backend, model::read_model_config(c.folder), dtype);
-        const train::Engine engine{backend, transformer, topology, place.comm};
-        numbers = Run(engine, c, dtype).numbers();
-      });
+  parallel::run_thread_ranks({.world = 1}, [&](const parallel::Topology& topology,
+                                               const parallel::RankCommunicators& host) {
+    const parallel::RankDevice place = make_device(topology, host);
+    Backend& backend = *place.backend;
+    const model::Transformer transformer(backend, model::read_model_config(c.folder), dtype);
+    const train::Engine engine{backend, transformer, topology, place.comm};
+    numbers = Run(engine, c, dtype).numbers();
+  });
   return numbers;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/reference_vectors.h"
+#include "parallel/rank_device.h"
 #include "tensor/dtype.h"
 
 // Our side of the comparison with transformers: one folder of
@@ -33,7 +34,7 @@ struct Case {
 /// `vectors` are the folder's reference.safetensors.
 Case read_case(const std::string& folder, const Vectors& vectors);
 
-/// The folder's weights through a gradient and all AdamW steps on one rank of `device` (cuda, cpu).
-Numbers run_case(const Case& c, const std::string& device, DType dtype);
+/// The folder's weights through a gradient and all AdamW steps on one rank.
+Numbers run_case(const Case& c, const parallel::MakeDevice& make_device, DType dtype);
 
 }  // namespace verlcpp::test
