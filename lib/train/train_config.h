@@ -20,7 +20,8 @@ inline constexpr int64_t kMaxAxis = 1 << 20;
 inline constexpr int64_t kMaxCount = 1 << 30;
 
 struct DataConfig {
-  std::vector<std::string> train_files, val_files;
+  std::vector<std::string> train_files;
+  std::optional<std::vector<std::string>> val_files;
   int64_t train_max_samples = -1, val_max_samples = -1;
   std::string prompt_key, reward_fn_key;
   config::Node apply_chat_template_kwargs;  // a map: variables of the chat template

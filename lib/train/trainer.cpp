@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "train/checkpoint_tensors.h"
 #include "train/digest.h"
+#include "train/generation_dump.h"
 #include "train/initial_weights.h"
 #include "train/resume.h"
 #include "train/warm_up.h"
@@ -155,6 +156,13 @@ bool Trainer::train_step(int64_t step) {
   std::optional<Metrics> validation;
   if (validation_.after(done_steps_, inputs_.total_steps)) {
     timer.time("testing", [&] { validation = validate_weights(); });
+  }
+  if (report_ != nullptr && config_.trainer.rollout_data_dir) {
+    timer.time("dump_rollout_generations", [&] {
+      dump_generations(kRolloutDataDir, *config_.trainer.rollout_data_dir, done_steps_,
+                       *inputs_.tokenizer, training_rollout(config_, inputs_, step),
+                       experience->experience.batch);
+    });
   }
   if (report_ != nullptr) {
     report_->step({.step = done_steps_,

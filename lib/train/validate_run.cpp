@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/chat_template.h"
 #include "train/checkpoint_tensors.h"
+#include "train/prompt_scan.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -68,7 +69,7 @@ void check_validation(const TrainConfig& config, Findings& findings) {
     findings.require(config.actor_rollout_ref.rollout.name != "replay", key,
                      "rollout.name=replay generates nothing to validate; must be " +
                          std::string(key == "trainer.test_freq" ? "-1" : "False"));
-    findings.require(!config.data.val_files.empty(), key,
+    findings.require(!val_prompt_files(config.data).files.empty(), key,
                      "needs prompts, and " + findings.about("data.val_files") +
                          " names no file; set it, or leave the validation out");
   };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "train/generation_dump.h"
 #include "train/val_metrics.h"
 
 namespace verlcpp::train {
@@ -67,6 +68,9 @@ std::optional<Metrics> Validation::run(const model::ParameterBuffer& weights, in
         fmt::format("validation after step {}: the reward program failed for {} of {} "
                     "responses, which count as 0",
                     step, program.failures, responses->size()));
+  }
+  if (const auto& folder = config_.trainer.validation_data_dir) {
+    dump_generations(kValidationDataDir, *folder, step, *inputs_.tokenizer, spec, *responses);
   }
   return validation_metrics(*responses, spec.n);
 }
