@@ -163,7 +163,7 @@ int run_training(const train::TrainConfig& config, const config::Node& tree,
   expect_one_process();
   if (stop_requested.load()) return stopped_at_start();
   std::optional<train::CheckpointLock> lock;  // before anything is read: that may take long
-  if (config.trainer.save_freq > 0) {
+  if (config.trainer.saves()) {
     const train::Findings findings(tree);
     lock.emplace(config.trainer.default_local_dir, findings.about("trainer.default_local_dir"));
   }

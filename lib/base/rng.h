@@ -14,6 +14,7 @@ enum class RngPurpose : uint32_t {
   kDataOrder = 3,
   kMiniBatchOrder = 4,
   kSubsample = 5,
+  kValidation = 6,  // sampling of validation responses
 };
 
 using PhiloxCounter = std::array<uint32_t, 4>;

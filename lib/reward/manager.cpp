@@ -9,9 +9,6 @@
 namespace verlcpp::reward {
 namespace {
 
-/// The user message and the response to it.
-constexpr int kTurns = 2;
-
 std::string truth_json(const data::PromptRow& row) {
   return row.ground_truth_json.empty() ? nlohmann::json(row.ground_truth).dump()
                                        : row.ground_truth_json;

@@ -26,6 +26,9 @@ struct OverlongBuffer {
 /// min(-(length - (max_resp_len - len)) / len * penalty_factor, 0).
 double overlong_reward(const OverlongBuffer& buffer, int64_t response_length);
 
+/// Of every conversation here: the prompt and the response to it (verl: num_turns).
+inline constexpr int kTurns = 2;
+
 enum class ManagerKind { kNaive, kDapo, kGdpo };
 
 struct ManagerOptions {

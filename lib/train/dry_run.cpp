@@ -35,6 +35,11 @@ std::string model_line(const model::ModelConfig& m) {
          std::to_string(m.vocab) + (m.tied_embeddings ? ", tied embeddings\n" : "\n");
 }
 
+std::string for_validation(const Inputs& inputs) {
+  const size_t prompts = inputs.validation.rows.size();
+  return prompts == 0 ? "" : ", " + std::to_string(prompts) + " for validation";
+}
+
 std::string schedule_text(const std::string& title, const BatchingRule& rule,
                           std::span<const int64_t> lengths) {
   const schedule::Plan plan = make_planner(rule)(lengths);
@@ -81,12 +86,13 @@ std::string dry_run_report(const TrainConfig& config, const Inputs& inputs) {
   const int64_t count =
       config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n;
   const std::vector<int64_t> worst(static_cast<size_t>(count), longest_sequence(config));
-  std::string text = model_line(inputs.model) + "data: " +
-                     (inputs.recorded ? "recorded trajectories"
-                                      : std::to_string(inputs.rows.size()) + " prompts") +
-                     ", " + std::to_string(inputs.total_steps) + " steps\n" +
-                     layout_table(rule.sizes) + to_text(memory_plan(inputs.model, config)) +
-                     schedule_text("all sequences as long as can be", rule, worst);
+  std::string text =
+      model_line(inputs.model) + "data: " +
+      (inputs.recorded ? "recorded trajectories"
+                       : std::to_string(inputs.rows.size()) + " prompts" + for_validation(inputs)) +
+      ", " + std::to_string(inputs.total_steps) + " steps\n" + layout_table(rule.sizes) +
+      to_text(memory_plan(inputs.model, config)) +
+      schedule_text("all sequences as long as can be", rule, worst);
   const std::vector<int64_t> first = first_lengths(config, inputs);
   if (first.empty()) return text;
   return text + schedule_text(inputs.recorded ? "the first recorded trajectories"

@@ -52,14 +52,14 @@ MadeFolders make_folder(const std::string& path) {
   throw DeviceError("metrics file " + path + ": cannot create its folder: " + failed.message());
 }
 
-/// The step of a row, from 1, or -1.
+/// The step of a row, from 0 (a validation before training), or -1.
 int64_t step_of(const std::string& line) {
   const auto row = nlohmann::json::parse(line, nullptr, false);
   if (!row.is_object() || !row.contains("step") || !row.contains("data") ||
       !row["step"].is_number_integer())
     return -1;
   const auto step = row["step"].get<int64_t>();
-  return step >= 1 ? step : -1;
+  return step >= 0 ? step : -1;
 }
 
 /// Whether `line`, up to the first zero, may be what is left of a row.
@@ -84,6 +84,10 @@ void Metrics::set(const std::string& name, double value) {
   values_.emplace_back(name, value);
 }
 
+void Metrics::set(const Metrics& more) {
+  for (const auto& [name, value] : more.values()) set(name, value);
+}
+
 void Metrics::set_summary(const std::string& name, std::span<const double> values) {
   if (values.empty()) return;
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -105,12 +109,21 @@ std::string console_line(int64_t step, const Metrics& metrics) {
   return line;
 }
 
+std::string python_dict(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics.values()) {
+    text += (text.empty() ? "'" : ", '") + name + "': " + shortest(value);
+  }
+  return "{" + text + "}";
+}
+
 std::string json_line(int64_t step, const Metrics& metrics) {
   std::string line = "{\"step\":" + std::to_string(step) + ",\"data\":{";
   bool first = true;
   for (const auto& [name, value] : metrics.values()) {
-    line +=
-        (first ? "\"" : ",\"") + name + "\":" + (std::isfinite(value) ? shortest(value) : "null");
+    // A data_source in a name may hold anything.
+    line += (first ? "" : ",") + nlohmann::json(name).dump() + ":" +
+            (std::isfinite(value) ? shortest(value) : "null");
     first = false;
   }
   return line + "}}";
@@ -127,9 +140,10 @@ std::string metrics_path(const std::string& project, const std::string& experime
 struct MetricsFile::Scan {
   std::uintmax_t keep = 0;  // bytes of the rows up to that step
   int64_t last_step = 0;    // up to which `missing` has been filled in
-  int64_t last_row = 0;     // the last row that is kept
+  int64_t last_row = -1;    // the last row that is kept
   std::string missing;      // steps without a row: "2, 5 to 7"
   int64_t cut_rows = 0;
+  bool cut_first_validation = false;  // a row of step 0 is among them
   bool torn = false;
   bool lacks_line_feed = false;  // the last row that is kept
 
@@ -147,7 +161,7 @@ MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
   std::ifstream in(path_, std::ios::binary);
   Scan found;
   std::string line, not_a_row;  // the first line that is none, while no other follows it
-  int64_t number = 0, before = 0, before_number = 0, blank_lines = 0;
+  int64_t number = 0, before = -1, before_number = 0, blank_lines = 0;
   while (in && std::getline(in, line)) {
     ++number;
     const bool ended = !in.eof();
@@ -162,7 +176,7 @@ MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
     if (step < 0) {
       // Before the first row nothing says that the file is ours, but a row's begin.
       const bool half_row = (!ended || zeros) && begins_like_row(line);
-      if (before == 0 && !found.torn && !half_row) throw_foreign(line);
+      if (before < 0 && !found.torn && !half_row) throw_foreign(line);
       if (ended && !zeros && !found.torn) not_a_row = line;
       found.torn = true;
       continue;
@@ -174,11 +188,13 @@ MetricsFile::Scan MetricsFile::scan(int64_t done_steps) const {
     if (step <= before) throw_disordered(number, step, before_number, before);
     before = step;
     before_number = number;
-    if (step > done_steps) {
-      if (ended)
+    if (step > done_steps || done_steps == 0) {
+      if (ended) {
         ++found.cut_rows;
-      else
+        found.cut_first_validation = found.cut_first_validation || step == 0;
+      } else {
         found.torn = true;
+      }
       continue;
     }
     found.keep += line.size() + (ended ? 1 : 0);
@@ -245,12 +261,24 @@ std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
   if (found.cut_rows == 0 && !found.torn) return messages;
   std::string cut = "metrics file " + path_ + ": cut";
   if (found.cut_rows > 0) {
-    cut +=
-        " " + std::to_string(found.cut_rows) + " row(s) after step " + std::to_string(done_steps);
+    cut += " " + std::to_string(found.cut_rows) + " row(s) " +
+           (found.cut_first_validation ? "from step 0 on"
+                                       : "after step " + std::to_string(done_steps));
   }
   if (found.torn) cut += std::string(found.cut_rows > 0 ? " and" : "") + " a torn line";
   messages.push_back(cut);
   return messages;
+}
+
+bool MetricsFile::append_if_later(int64_t step, const Metrics& metrics) const {
+  make_folder(path_).sync();
+  const Scan found = scan(std::numeric_limits<int64_t>::max() - 1);
+  std::error_code none;
+  const std::uintmax_t size =
+      std::filesystem::exists(path_) ? std::filesystem::file_size(path_, none) : 0;
+  if (size != found.keep || found.lacks_line_feed || found.last_row >= step) return false;
+  append(step, metrics);
+  return true;
 }
 
 void MetricsFile::append(int64_t step, const Metrics& metrics) const {

@@ -14,6 +14,8 @@ class Metrics {
   void set(const std::string& name, double value);
   /// name/mean, name/max, name/min; nothing for no values.
   void set_summary(const std::string& name, std::span<const double> values);
+  /// All of `more`.
+  void set(const Metrics& more);
   const std::vector<std::pair<std::string, double>>& values() const { return values_; }
   /// The value, or NaN.
   double at(const std::string& name) const;
@@ -25,6 +27,8 @@ class Metrics {
 /// verl's console line: "step:1 - actor/entropy:0.31 - ...", numbers in the shortest form that
 /// reads back to the same value.
 std::string console_line(int64_t step, const Metrics& metrics);
+/// As Python prints a dict: "{'val-core/a/acc/mean@1': 0.5}".
+std::string python_dict(const Metrics& metrics);
 /// verl's file logger row: {"step":1,"data":{"actor/entropy":0.31}}; a number that is not finite is
 /// null.
 std::string json_line(int64_t step, const Metrics& metrics);
@@ -33,17 +37,22 @@ std::string json_line(int64_t step, const Metrics& metrics);
 /// <experiment>.jsonl.
 std::string metrics_path(const std::string& project, const std::string& experiment);
 
-/// Appends one row a step. DeviceError names the path when the disk does not take it.
+/// Appends one row a step, and one for step 0 when there is a validation before training.
+/// DeviceError names the path when the disk does not take it.
 class MetricsFile {
  public:
   explicit MetricsFile(std::string path) : path_(std::move(path)) {}
   /// DataError for a file that holds anything but metrics rows in the order of their steps and a
   /// torn last line, DeviceError for one that cannot be written. Changes nothing.
   void check() const;
-  /// For a run that continues after `done_steps`: cuts rows of later steps and a torn last line,
+  /// For a run that continues after `done_steps`: cuts rows of later steps (all rows for 0) and a
+  /// torn last line,
   /// ends a last row that lacks its line feed; returns what was cut, and which rows are missing, as
   /// messages.
   std::vector<std::string> open(int64_t done_steps) const;
+  /// Appends where the file holds nothing but whole rows of earlier steps, or is not there yet;
+  /// else false, and it stays as it is.
+  bool append_if_later(int64_t step, const Metrics& metrics) const;
   /// One write. A row that does not fit is cut back at once.
   void append(int64_t step, const Metrics& metrics) const;
   /// Brings all rows to the disk.

@@ -1,29 +1,37 @@
 #include "train/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
 #include "algo/advantage.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "rollout/generate.h"
 
 namespace verlcpp::train {
 namespace {
 
+/// What training and validation have in common; `sampling` lacks its key.
 rollout::GenerateOptions generate_options(const TrainConfig& config, const Inputs& inputs,
-                                          int64_t step) {
+                                          int64_t step, SamplingOptions sampling,
+                                          RngPurpose purpose) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   rollout::GenerateOptions options;
-  options.sampling = {.temperature = rollout.do_sample ? rollout.temperature : 0.0,
-                      .top_k = rollout.top_k,
-                      .top_p = rollout.top_p,
-                      .key = rng_key(static_cast<uint64_t>(rollout.seed), RngPurpose::kSampling)};
+  options.sampling = sampling;
+  options.sampling.key = rng_key(static_cast<uint64_t>(rollout.seed), purpose);
   options.max_response_length = rollout.response_length;
   options.max_num_seqs = rollout.max_num_seqs;
   if (!rollout.ignore_eos) options.eos_token_ids = inputs.model.eos_token_ids;
   options.step = static_cast<uint32_t>(step);
   return options;
+}
+
+/// How many sequences of a training step a rank decodes at one time, at most: the memory plan has
+/// room for no more.
+int64_t planned_slots(const TrainConfig& config, int64_t pool) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  const int64_t responses = config.data.train_batch_size * rollout.n;
+  return std::min(rollout.max_num_seqs, (responses + pool - 1) / pool);
 }
 
 /// Mean over sequences of the masked mean (verl: apply_kl_penalty's current_kl).
@@ -92,39 +100,71 @@ void PhaseTimer::time(const char* phase, const std::function<void()>& body) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::vector<int64_t> step_rows(const TrainConfig& config, const Inputs& inputs, int64_t step) {
+RolloutSpec training_rollout(const TrainConfig& config, const Inputs& inputs, int64_t step) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()),
                                 config.data.train_batch_size, config.data.shuffle,
                                 static_cast<uint64_t>(config.data.seed.value_or(0)));
-  return order.indices(step);
+  RolloutSpec spec{
+      .rows = inputs.rows,
+      .prompt_ids = inputs.prompt_ids,
+      .prompts = order.indices(step),
+      .uids = {},
+      .n = rollout.n,
+      .options = generate_options(config, inputs, step,
+                                  {.temperature = rollout.do_sample ? rollout.temperature : 0.0,
+                                   .top_k = rollout.top_k,
+                                   .top_p = rollout.top_p},
+                                  RngPurpose::kSampling)};
+  for (const int64_t prompt : spec.prompts) {
+    const int64_t row = inputs.rows[static_cast<size_t>(prompt)].row;
+    spec.uids.push_back(data::sample_uid(step / inputs.steps_per_epoch, row));
+  }
+  return spec;
 }
 
-std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
-                                                           const model::ParameterBuffer& weights,
-                                                           const TrainConfig& config,
-                                                           const Inputs& inputs, int64_t step) {
-  const int64_t n = config.actor_rollout_ref.rollout.n;
-  if (config.actor_rollout_ref.rollout.name == "replay") {
-    return inputs.recorded->step(step);
+RolloutSpec validation_rollout(const TrainConfig& config, const Inputs& inputs, int64_t step) {
+  const ValKwargs& validation = config.actor_rollout_ref.rollout.val_kwargs;
+  RolloutSpec spec{.rows = inputs.validation.rows,
+                   .prompt_ids = inputs.validation.ids,
+                   .prompts = std::vector<int64_t>(inputs.validation.rows.size()),
+                   .uids = {},
+                   .n = validation.n,
+                   .options = generate_options(
+                       config, inputs, step,
+                       {.temperature = validation.do_sample ? validation.temperature : 0.0,
+                        .top_k = validation.top_k,
+                        .top_p = validation.top_p},
+                       RngPurpose::kValidation)};
+  std::iota(spec.prompts.begin(), spec.prompts.end(), 0);
+  for (const data::PromptRow& row : spec.rows) {
+    spec.uids.push_back("v" + std::to_string(step) + "-r" + std::to_string(row.row));
   }
-  const auto options = generate_options(config, inputs, step);
+  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
+  spec.options.max_num_seqs = planned_slots(config, rule.sizes.pool());
+  return spec;
+}
+
+std::optional<std::vector<data::Trajectory>> generate_responses(
+    const Engine& engine, const model::ParameterBuffer& weights, const RolloutSpec& spec) {
+  const double temperature = spec.options.sampling.temperature;
   std::vector<rollout::Request> requests;
   std::vector<data::Trajectory> batch;
-  for (int64_t index : step_rows(config, inputs, step)) {
-    const auto i = static_cast<size_t>(index);
-    const data::PromptRow& row = inputs.rows[i];
-    for (int64_t response = 0; response < n; ++response) {
+  for (size_t prompt = 0; prompt < spec.prompts.size(); ++prompt) {
+    const auto i = static_cast<size_t>(spec.prompts[prompt]);
+    const data::PromptRow& row = spec.rows[i];
+    for (int64_t response = 0; response < spec.n; ++response) {
       requests.push_back(
-          {static_cast<uint32_t>(row.row), static_cast<uint32_t>(response), inputs.prompt_ids[i]});
+          {static_cast<uint32_t>(row.row), static_cast<uint32_t>(response), spec.prompt_ids[i]});
       data::Trajectory& t = batch.emplace_back();
-      t.uid = data::sample_uid(step / inputs.steps_per_epoch, row.row);
+      t.uid = spec.uids[prompt];
       t.data_source = row.data_source;
-      t.prompt_ids = inputs.prompt_ids[i];
-      t.temperature = options.sampling.temperature > 0 ? options.sampling.temperature : 1;
+      t.prompt_ids = spec.prompt_ids[i];
+      t.temperature = temperature > 0 ? temperature : 1;
     }
   }
   std::optional<std::vector<rollout::Response>> responses = rollout::generate_on_pool(
-      engine.backend, engine.transformer, weights, engine.comm, requests, options);
+      engine.backend, engine.transformer, weights, engine.comm, requests, spec.options);
   if (!responses) return {};
   for (size_t i = 0; i < batch.size(); ++i) {
     batch[i].response_ids = std::move((*responses)[i].ids);
@@ -132,6 +172,14 @@ std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
     batch[i].response_mask.assign(batch[i].response_ids.size(), 1);
   }
   return batch;
+}
+
+std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
+                                                           const model::ParameterBuffer& weights,
+                                                           const TrainConfig& config,
+                                                           const Inputs& inputs, int64_t step) {
+  if (config.actor_rollout_ref.rollout.name == "replay") return inputs.recorded->step(step);
+  return generate_responses(engine, weights, training_rollout(config, inputs, step));
 }
 
 std::optional<StepExperience> make_experience(const Engine& engine,

@@ -3,10 +3,12 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "algo/kl.h"
+#include "rollout/generate.h"
 #include "train/engine.h"
 #include "train/inputs.h"
 #include "train/update_pass.h"
@@ -45,19 +47,46 @@ struct StepExperience {
   std::optional<ProgramStats> program;  // of a run with a reward program
 };
 
-/// The rows of inputs.rows that a step takes.
-std::vector<int64_t> step_rows(const TrainConfig& config, const Inputs& inputs, int64_t step);
+/// One rollout: which prompts, how many responses to each, how they are made. Its spans are of
+/// Inputs.
+struct RolloutSpec {
+  std::span<const data::PromptRow> rows;
+  std::span<const std::vector<int32_t>> prompt_ids;  // of rows
+  std::vector<int64_t> prompts;                      // indices of rows, in order
+  std::vector<std::string> uids;                     // of prompts
+  int64_t n = 1;                                     // responses to each
+  rollout::GenerateOptions options;
 
-/// 1. rollout. The step's trajectories in global order, prompt-major: generated on the pool, or the
-/// recorded ones. Nothing: the ranks agreed to stop.
+  /// The prompt of response `i`, counted prompt-major.
+  const data::PromptRow& row_of(size_t i) const {
+    return rows[static_cast<size_t>(prompts[i / static_cast<size_t>(n)])];
+  }
+};
+/// That of a training step (from 0); not for recorded trajectories.
+RolloutSpec training_rollout(const TrainConfig& config, const Inputs& inputs, int64_t step);
+/// The whole of inputs.validation after `step` steps, by rollout.val_kwargs. Its random numbers are
+/// those of (rollout.seed, purpose validation; step, row, response, position).
+RolloutSpec validation_rollout(const TrainConfig& config, const Inputs& inputs, int64_t step);
+
+/// Responses in global order, prompt-major, generated on the pool and not yet scored. Nothing: the
+/// ranks agreed to stop.
+std::optional<std::vector<data::Trajectory>> generate_responses(
+    const Engine& engine, const model::ParameterBuffer& weights, const RolloutSpec& spec);
+
+/// 1. rollout. The step's trajectories in global order, prompt-major: generated
+/// (generate_responses) or the recorded ones. Nothing: the ranks agreed to stop.
 std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
                                                            const model::ParameterBuffer& weights,
                                                            const TrainConfig& config,
                                                            const Inputs& inputs, int64_t step);
 
-/// 2. rewards of generated responses (recorded ones keep theirs), with their extras. Called by all
-/// ranks: world rank 0 scores, by rules or with the user's program, and the others get the same.
-/// DataError on rank 0 when the program fails and reward.custom_reward_function.on_failure is stop.
+/// Scores the responses to `spec`, with their extras. Called by all ranks: world rank 0 scores, by
+/// rules or with the user's program, and the others get the same. DataError on rank 0 when the
+/// program fails and reward.custom_reward_function.on_failure is stop.
+ProgramStats score_responses(const Engine& engine, const Inputs& inputs, const RolloutSpec& spec,
+                             std::vector<data::Trajectory>& batch);
+
+/// 2. rewards of a step's generated responses (score_responses); recorded ones keep theirs.
 ProgramStats score_batch(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
                          int64_t step, std::vector<data::Trajectory>& batch);
 

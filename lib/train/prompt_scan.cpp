@@ -123,15 +123,22 @@ PromptFiles train_prompt_files(const DataConfig& config) {
 }
 
 PromptFiles val_prompt_files(const DataConfig& config) {
-  return {"data.val_files", config.val_files, "data.val_max_samples", config.val_max_samples};
+  return {"data.val_files", config.val_files.value_or(std::vector<std::string>()),
+          "data.val_max_samples", config.val_max_samples};
 }
 
 std::vector<PromptFiles> prompt_files(const TrainConfig& config, const config::Node& tree) {
   std::vector<PromptFiles> all{train_prompt_files(config.data)};
-  const config::Node* validation = tree.find("data.val_files");
-  if (validation != nullptr && !is_shipped(validation->origin()) &&
-      !config.data.val_files.empty()) {
-    all.push_back(val_prompt_files(config.data));
+  const auto set = [&tree](const char* key) {
+    const config::Node* node = tree.find(key);
+    return node != nullptr && !is_shipped(node->origin());
+  };
+  const TrainerConfig& trainer = config.trainer;
+  const bool asked = trainer.test_freq > 0 || trainer.val_only ||
+                     (trainer.val_before_train && set("trainer.val_before_train"));
+  PromptFiles validation = val_prompt_files(config.data);
+  if (!validation.files.empty() && (asked || set("data.val_files"))) {
+    all.push_back(std::move(validation));
   }
   return all;
 }

@@ -28,8 +28,8 @@ struct PromptFiles {
 };
 PromptFiles train_prompt_files(const DataConfig& config);
 PromptFiles val_prompt_files(const DataConfig& config);
-/// Those that a run reads: for training, and for validation where somebody named some (the shipped
-/// tree's need not exist).
+/// Those that a run reads: for training, and for validation where somebody named some or asked for
+/// one (otherwise the shipped tree's need not exist).
 std::vector<PromptFiles> prompt_files(const TrainConfig& config, const config::Node& tree);
 
 /// Reads all files and checks every row, also those that are not sampled: columns, types, roles, a

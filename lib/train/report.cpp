@@ -92,7 +92,6 @@ void Report::begin(int64_t done_steps, int64_t total_steps) {
   }
   s.done_at_start = done_steps;
   s.total = total_steps;
-  s.begin_time = Clock::now();
   if (done_steps >= total_steps) {
     log::warning(
         fmt::format("nothing to train: the checkpoint is at step {} of {}; raise "
@@ -100,6 +99,23 @@ void Report::begin(int64_t done_steps, int64_t total_steps) {
                     "set trainer.resume_mode=disable or another trainer.experiment_name",
                     done_steps, total_steps));
   }
+}
+
+void Report::first_validation(int64_t step, const Metrics& metrics) {
+  const State& s = *state_;
+  log::info("Initial validation metrics: " + python_dict(metrics));
+  if (s.console) log::info(console_line(step, metrics));
+  if (s.file && !s.file->append_if_later(step, metrics)) {
+    log::info(
+        fmt::format("metrics file {}: has rows of step {} or later; no other for this validation",
+                    s.file->path(), step));
+  }
+  phase("validation");
+}
+
+void Report::training_starts() {
+  State& s = *state_;
+  s.begin_time = Clock::now();
   log::info(
       fmt::format("start to first training step: {:.3f} s ({})", seconds_since(s.start), s.phases));
 }
@@ -116,6 +132,9 @@ void Report::step(const StepOutcome& outcome) {
   }
   if (s.console) log::info(console_line(outcome.step, metrics));
   if (s.file) s.file->append(outcome.step, metrics);
+  if (outcome.validation && outcome.step == s.total) {
+    log::info("Final validation metrics: " + python_dict(*outcome.validation));
+  }
   if (!s.first_step_done) {
     s.first_step_done = true;
     log::info(fmt::format("first training step finished {:.3f} s after the start",

@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/tree.h"
+#include "train/metrics.h"
 #include "train/pipeline.h"
 #include "train/train_config.h"
 #include "train/update_pass.h"
@@ -22,6 +24,7 @@ struct StepOutcome {
   double lr = 0;
   int64_t peak_bytes = 0, reserved_bytes = 0;  // of rank 0's backend
   const PhaseTimer& timer;
+  const std::optional<Metrics>& validation;  // after this step
 };
 
 /// Rank 0's voice: start-up times, verl's console line and JSONL metrics file, the progress bar,
@@ -36,8 +39,13 @@ class Report {
   void phase(const std::string& name);
   /// Errors of the metrics file that are known before anything is changed (MetricsFile::check).
   void check_files() const;
-  /// Training begins after `done_steps` of `total_steps`; cuts metrics of later steps.
+  /// The run goes on after `done_steps` of `total_steps`; cuts metrics of later steps.
   void begin(int64_t done_steps, int64_t total_steps);
+  /// A validation before training, after `step` steps. It becomes a row of the metrics file where
+  /// this has none of that step or a later one.
+  void first_validation(int64_t step, const Metrics& metrics);
+  /// The first training step comes next.
+  void training_starts();
   void step(const StepOutcome& outcome);
   /// Whether there is a metrics file.
   bool keeps_rows() const;

@@ -36,39 +36,42 @@ void decode(std::string_view text, std::vector<data::Trajectory>& batch) {
   }
 }
 
-std::vector<reward::Sample> samples(const TrainConfig& config, const Inputs& inputs, int64_t step,
+std::vector<reward::Sample> samples(const Inputs& inputs, const RolloutSpec& spec,
                                     std::span<const data::Trajectory> batch) {
-  const auto n = static_cast<size_t>(config.actor_rollout_ref.rollout.n);
-  const auto rows = step_rows(config, inputs, step);
   std::vector<reward::Sample> all;
   for (size_t i = 0; i < batch.size(); ++i) {
-    all.push_back({.row = &inputs.rows[static_cast<size_t>(rows[i / n])],
+    all.push_back({.row = &spec.row_of(i),
                    .response = inputs.tokenizer->decode(batch[i].response_ids),
                    .response_length = batch[i].response_length(),
                    .uid = batch[i].uid,
-                   .number = static_cast<int64_t>(i % n)});
+                   .number = static_cast<int64_t>(i % static_cast<size_t>(spec.n))});
   }
   return all;
 }
 
 }  // namespace
 
-ProgramStats score_batch(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
-                         int64_t step, std::vector<data::Trajectory>& batch) {
-  if (config.actor_rollout_ref.rollout.name == "replay") return {};
+ProgramStats score_responses(const Engine& engine, const Inputs& inputs, const RolloutSpec& spec,
+                             std::vector<data::Trajectory>& batch) {
   std::string mine;
   ProgramStats stats;
   if (engine.comm.world.rank() == 0) {
     reward::Manager& manager = *inputs.reward;
     stats = {-manager.failures(), -manager.restarts()};
-    mine = encode(manager.score(samples(config, inputs, step, batch),
-                                [&engine] { engine.comm.status.beat(); }));
+    mine = encode(
+        manager.score(samples(inputs, spec, batch), [&engine] { engine.comm.status.beat(); }));
     stats.failures += manager.failures();
     stats.restarts += manager.restarts();
   }
   const auto all = engine.comm.world.all_gather_bytes(std::as_bytes(std::span(mine)));
   decode({reinterpret_cast<const char*>(all[0].data()), all[0].size()}, batch);
   return stats;
+}
+
+ProgramStats score_batch(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
+                         int64_t step, std::vector<data::Trajectory>& batch) {
+  if (config.actor_rollout_ref.rollout.name == "replay") return {};
+  return score_responses(engine, inputs, training_rollout(config, inputs, step), batch);
 }
 
 }  // namespace verlcpp::train

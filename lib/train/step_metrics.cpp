@@ -210,6 +210,7 @@ Metrics step_metrics(const TrainConfig& config, const StepOutcome& outcome) {
   Metrics metrics;
   metrics.set("training/global_step", static_cast<double>(outcome.step));
   metrics.set("training/epoch", static_cast<double>(outcome.epoch));
+  if (outcome.validation) metrics.set(*outcome.validation);
   set_actor(config, outcome, metrics);
   set_data(config, outcome.experience, metrics);
   set_reward_extras(outcome.experience, metrics);

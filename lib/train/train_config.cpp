@@ -23,12 +23,15 @@ constexpr std::array kFedByBudget = {
 void expand_paths(TrainConfig& config) {
   RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   for (std::optional<std::string>* path :
-       {&rollout.record_path, &rollout.replay_path, &config.trainer.resume_from_path}) {
+       {&rollout.record_path, &rollout.replay_path, &config.trainer.resume_from_path,
+        &config.trainer.rollout_data_dir, &config.trainer.validation_data_dir}) {
     if (path->has_value()) *path = data::expand_home(**path);
   }
-  for (auto* files : {&config.data.train_files, &config.data.val_files}) {
-    for (std::string& file : *files) file = data::expand_home(file);
-  }
+  const auto expand = [](std::vector<std::string>& files) {
+    for (std::string& file : files) file = data::expand_home(file);
+  };
+  expand(config.data.train_files);
+  if (config.data.val_files) expand(*config.data.val_files);
   config.actor_rollout_ref.model.path = data::expand_home(config.actor_rollout_ref.model.path);
   config.trainer.default_local_dir = data::expand_home(config.trainer.default_local_dir);
 }

@@ -20,14 +20,17 @@ inline constexpr int64_t kMaxAxis = 1 << 20;
 inline constexpr int64_t kMaxCount = 1 << 30;
 
 struct DataConfig {
-  std::vector<std::string> train_files, val_files;
+  std::vector<std::string> train_files;
+  std::optional<std::vector<std::string>> val_files;
   int64_t train_max_samples = -1, val_max_samples = -1;
   std::string prompt_key, reward_fn_key;
   config::Node apply_chat_template_kwargs;  // a map: variables of the chat template
   int64_t max_prompt_length = 0, max_response_length = 0;
   int64_t train_batch_size = 0;
+  std::optional<int64_t> val_batch_size;         // prompts of a validation at a time; null: all
   std::optional<int64_t> max_token_len_per_gpu;  // ours: one place for the per-GPU token budget
   bool shuffle = true;
+  bool validation_shuffle = false;  // without effect: the order of prompts changes no result
   std::optional<int64_t> seed;
   bool filter_overlong_prompts = false;
   int64_t filter_overlong_prompts_workers = 1;  // verl's processes; one thread does it here
@@ -45,8 +48,10 @@ struct DataConfig {
     v("max_prompt_length", max_prompt_length);
     v("max_response_length", max_response_length);
     v("train_batch_size", train_batch_size);
+    v("val_batch_size", val_batch_size);
     v("max_token_len_per_gpu", max_token_len_per_gpu);
     v("shuffle", shuffle);
+    v("validation_shuffle", validation_shuffle);
     v("seed", seed);
     v("filter_overlong_prompts", filter_overlong_prompts);
     v("filter_overlong_prompts_workers", filter_overlong_prompts_workers);
@@ -233,6 +238,23 @@ struct RefConfig {
   }
 };
 
+/// How validation responses are made.
+struct ValKwargs {
+  double temperature = 0;
+  int64_t top_k = -1;
+  double top_p = 1;
+  int64_t n = 1;           // responses to each prompt
+  bool do_sample = false;  // false: greedy
+  template <class V>
+  void fields(V& v) {
+    v("temperature", temperature);
+    v("top_k", top_k);
+    v("top_p", top_p);
+    v("n", n);
+    v("do_sample", do_sample);
+  }
+};
+
 struct RolloutConfig {
   std::string name, mode;
   double temperature = 1;
@@ -251,6 +273,7 @@ struct RolloutConfig {
       2;                                // without effect: the rollout runs in the training layout
   double gpu_memory_utilization = 0.5;  // without effect, likewise
   bool ignore_eos = false;
+  ValKwargs val_kwargs;
   std::optional<std::string> record_path, replay_path;  // ours
   template <class V>
   void fields(V& v) {
@@ -273,6 +296,7 @@ struct RolloutConfig {
     v("tensor_model_parallel_size", tensor_model_parallel_size);
     v("gpu_memory_utilization", gpu_memory_utilization);
     v("ignore_eos", ignore_eos);
+    v("val_kwargs", val_kwargs);
     v("record_path", record_path);
     v("replay_path", replay_path);
   }
@@ -349,6 +373,9 @@ struct TrainerConfig {
   int64_t nnodes = 1, n_gpus_per_node = 1;
   int64_t ranks_per_gpu = 1;  // ours
   int64_t save_freq = -1;
+  int64_t test_freq = -1;  // steps between validations; none where it is not positive
+  bool val_before_train = true, val_only = false;
+  std::optional<std::string> rollout_data_dir, validation_data_dir;
   std::string resume_mode;
   std::optional<std::string> resume_from_path;
   std::string default_local_dir;
@@ -365,12 +392,20 @@ struct TrainerConfig {
     v("n_gpus_per_node", n_gpus_per_node);
     v("ranks_per_gpu", ranks_per_gpu);
     v("save_freq", save_freq);
+    v("test_freq", test_freq);
+    v("val_before_train", val_before_train);
+    v("val_only", val_only);
+    v("rollout_data_dir", rollout_data_dir);
+    v("validation_data_dir", validation_data_dir);
     v("resume_mode", resume_mode);
     v("resume_from_path", resume_from_path);
     v("default_local_dir", default_local_dir);
     v("max_actor_ckpt_to_keep", max_actor_ckpt_to_keep);
     v("device", device);
   }
+
+  /// Whether the run saves by the way; a stop may save besides.
+  bool saves() const { return save_freq > 0 && !val_only; }
 };
 
 struct TrainConfig {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "train/checkpoint_tensors.h"
 #include "train/digest.h"
+#include "train/generation_dump.h"
 #include "train/initial_weights.h"
 #include "train/resume.h"
 #include "train/warm_up.h"
@@ -35,7 +36,8 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
       optimizer_(engine, layout_, dtype_, optimizer_options(config.actor_rollout_ref.actor)),
       lr_(lr_schedule(config.actor_rollout_ref.actor.optim, inputs.total_steps)),
       kl_(config.algorithm.kl_ctrl.type, config.algorithm.kl_ctrl.kl_coef,
-          config.algorithm.kl_ctrl.target_kl, config.algorithm.kl_ctrl.horizon) {
+          config.algorithm.kl_ctrl.target_kl, config.algorithm.kl_ctrl.horizon),
+      validation_(engine, config, inputs, report != nullptr) {
   const std::string warning =
       load_initial_weights(engine.backend, config, inputs, weights_, [this] { start_beat(); });
   if (report != nullptr && !warning.empty()) log::warning(warning);
@@ -53,7 +55,15 @@ Trainer::Trainer(const Engine& engine, const TrainConfig& config, const Inputs& 
 bool Trainer::run() {
   const std::optional<std::string> resumed = resume();
   if (engine_.comm.world_stop.here()) throw StoppedAtStart();
+  if (report_ != nullptr) report_->phase("resume");
   begin(resumed);
+  if (validation_.before_training()) {
+    const std::optional<Metrics> found = validate_weights();
+    if (!found) return false;
+    if (report_ != nullptr) report_->first_validation(done_steps_, *found);
+  }
+  if (config_.trainer.val_only) return true;
+  if (report_ != nullptr) report_->training_starts();
   while (done_steps_ < inputs_.total_steps) {
     if (train_step(done_steps_)) continue;
     end_stopped();
@@ -72,8 +82,13 @@ void Trainer::start_beat() const {
 /// kill in between leaves no checkpoint of one run beside rows of another.
 void Trainer::begin(const std::optional<std::string>& resumed) {
   if (report_ == nullptr) return;
-  report_->phase("resume");
   report_->check_files();
+  if (config_.trainer.val_before_train && inputs_.validation.rows.empty()) {
+    log::warning(
+        "trainer.val_before_train=True: no validation before training, for data.val_files is not "
+        "set");
+  }
+  if (config_.trainer.val_only) return;
   const RolloutConfig& rollout = config_.actor_rollout_ref.rollout;
   int64_t kept = 0;
   if (rollout.record_path) {
@@ -90,7 +105,7 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
 /// run's checkpoints would lie beside its rows; it still saves when it is stopped.
 void Trainer::take_over(const std::optional<std::string>& resumed) {
   const std::string& root = checkpoints_.root();
-  if (config_.trainer.save_freq <= 0) {
+  if (!config_.trainer.saves()) {
     const std::string reason = unwritable_reason(root);
     if (!reason.empty()) {
       log::warning(
@@ -101,7 +116,7 @@ void Trainer::take_over(const std::optional<std::string>& resumed) {
     if (!report_->keeps_rows() || !checkpoints_.leads_elsewhere(resumed)) return;
     lock_.emplace(root, "trainer.default_local_dir=" + root);
   }
-  if (config_.trainer.save_freq > 0) {
+  if (config_.trainer.saves()) {
     for (const std::string& name : checkpoints_.remove_leftovers(beat_)) {
       log::warning("removed " + name + ", left behind by an interrupted save");
     }
@@ -138,6 +153,17 @@ bool Trainer::train_step(int64_t step) {
   });
   if (!experience) return false;
   update_seconds_ = timer.seconds().at("update_actor");
+  std::optional<Metrics> validation;
+  if (validation_.after(done_steps_, inputs_.total_steps)) {
+    timer.time("testing", [&] { validation = validate_weights(); });
+  }
+  if (report_ != nullptr && config_.trainer.rollout_data_dir) {
+    timer.time("dump_rollout_generations", [&] {
+      dump_generations(kRolloutDataDir, *config_.trainer.rollout_data_dir, done_steps_,
+                       *inputs_.tokenizer, training_rollout(config_, inputs_, step),
+                       experience->experience.batch);
+    });
+  }
   if (report_ != nullptr) {
     report_->step({.step = done_steps_,
                    .epoch = step / inputs_.steps_per_epoch,
@@ -147,11 +173,24 @@ bool Trainer::train_step(int64_t step) {
                    .lr = lr,
                    .peak_bytes = engine_.backend.peak_bytes().total,
                    .reserved_bytes = engine_.backend.reserved_bytes(),
-                   .timer = timer});
+                   .timer = timer,
+                   .validation = validation});
   }
   if (is_save_step(done_steps_)) publish_checkpoint();
   if (notice_) notice_->set("");  // the next stop point is near
   return true;
+}
+
+/// Nothing when the ranks agreed to stop: what has been trained stays as it is.
+std::optional<Metrics> Trainer::validate_weights() {
+  engine_.comm.status.enter("testing");
+  if (notice_) notice_->set("");
+  std::optional<Metrics> metrics = validation_.run(weights_, done_steps_);
+  if (!metrics && report_ != nullptr) {
+    log::info(fmt::format("{}: dropping the validation after step {}", signal_name(stop_signal_),
+                          done_steps_));
+  }
+  return metrics;
 }
 
 /// What comes before the update: nothing of it lasts, so it is dropped when the ranks stop.
@@ -191,7 +230,7 @@ void Trainer::announce(const std::string& work, int64_t step) {
 void Trainer::end_stopped() {
   if (done_steps_ == saved_steps_) return;
   if (report_ != nullptr) {
-    if (config_.trainer.save_freq <= 0 && !lock_) take_folder();
+    if (!config_.trainer.saves() && !lock_) take_folder();
     log::info(fmt::format("{}: saving step {}", signal_name(stop_signal_), done_steps_));
   }
   engine_.comm.status.enter("save_checkpoint");
@@ -282,7 +321,7 @@ std::optional<std::string> Trainer::resume() {
   const auto beat = [this] { start_beat(); };
   std::string mine;
   if (report_ != nullptr) {
-    if (config_.trainer.save_freq > 0) {  // the folder is locked
+    if (config_.trainer.saves()) {  // the folder is locked
       for (const int64_t step : checkpoints_.restore_replaced()) {
         log::warning(fmt::format("{}: the save that was to replace it was interrupted",
                                  checkpoints_.final_folder(step)));

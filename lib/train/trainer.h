@@ -17,6 +17,7 @@
 #include "train/pipeline.h"
 #include "train/report.h"
 #include "train/stop_notice.h"
+#include "train/validation.h"
 
 namespace verlcpp::train {
 
@@ -37,7 +38,8 @@ class Trainer {
   /// Resumes by resume_mode and runs to the last step: true. When the ranks agree to stop: drops a
   /// step that has not come to its update, finishes one that has, saves what is not saved yet and
   /// returns false. A stop that is seen before training begins changes no file; one before the
-  /// first step only what beginning changes: leftovers removed, the tracker, rows cut.
+  /// first step only what beginning changes: leftovers removed, the tracker, rows cut. With
+  /// trainer.val_only it validates and ends, and nothing changes but the metrics.
   bool run();
 
  private:
@@ -45,6 +47,7 @@ class Trainer {
   void start_beat() const;
   bool train_step(int64_t step);
   std::optional<StepExperience> collect(int64_t step, PhaseTimer& timer);
+  std::optional<Metrics> validate_weights();
   void end_stopped();
   void take_over(const std::optional<std::string>& resumed);
   void take_folder();
@@ -70,6 +73,7 @@ class Trainer {
   Optimizer optimizer_;
   LrSchedule lr_;
   algo::KlController kl_;
+  Validation validation_;
   bool warm_ = false;                     // warm_up_attention has run
   int64_t done_steps_ = 0;                // finished steps; the next one is done_steps_ (0-based)
   int64_t saved_steps_ = 0;               // of them, on the disk

@@ -12,6 +12,8 @@
 #include "data/replay.h"
 #include "model/model_config.h"
 #include "model/weights_io.h"
+#include "train/checkpoint_lock.h"
+#include "train/generation_dump.h"
 #include "train/metrics.h"
 #include "train/prompt_scan.h"
 #include "train/validate.h"
@@ -250,6 +252,44 @@ void check_record(const TrainConfig& config, Findings& findings) {
   }
 }
 
+bool is_dump_name(const fs::path& name) {
+  const std::string stem = name.stem().string();
+  return name.extension() == ".jsonl" && !stem.empty() &&
+         stem.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// Folders for <step>.jsonl: can be written, are two, and hold nothing else of that name that the
+/// run reads or writes.
+void check_dump_folders(const TrainConfig& config, const std::vector<NamedFile>& written,
+                        Findings& findings) {
+  const TrainerConfig& trainer = config.trainer;
+  std::vector<NamedFile> others = read_files(config, findings);
+  others.insert(others.end(), written.begin(), written.end());
+  const auto check = [&](const std::optional<std::string>& folder, const std::string& key) {
+    if (!folder) return;
+    const std::string reason = folder->empty() ? "" : unwritable_reason(*folder);
+    findings.require(!folder->empty(), key, "must name a folder, or be null");
+    findings.require(reason.empty(), key, "cannot be written (" + reason + "); must be a folder");
+    for (const NamedFile& other : others) {
+      const fs::path path = other.path;
+      if (folder->empty() || !is_dump_name(path.filename())) continue;
+      if (!same_file((fs::path(*folder) / path.filename()).string(), other.path)) continue;
+      findings.add(key, "a dump would be written over " + other.about +
+                            "; must be a folder without such a file");
+    }
+  };
+  check(trainer.rollout_data_dir, kRolloutDataDir);
+  check(trainer.validation_data_dir, kValidationDataDir);
+  if (trainer.rollout_data_dir && config.actor_rollout_ref.rollout.name == "replay") {
+    findings.add(kRolloutDataDir, "rollout.name=replay generates nothing to dump; must be null");
+  }
+  if (trainer.rollout_data_dir && trainer.validation_data_dir &&
+      same_file(*trainer.rollout_data_dir, *trainer.validation_data_dir)) {
+    findings.add(kValidationDataDir, "is the same folder as " + findings.about(kRolloutDataDir) +
+                                         "; must be another one, for both hold <step>.jsonl");
+  }
+}
+
 void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
   const auto named = [&](const std::string& value, const std::string& field) {
     findings.require(!value.empty(), "trainer." + field, "must not be empty");
@@ -274,6 +314,7 @@ void check_files(const TrainConfig& config, Findings& findings) {
   check_trainer_names(config.trainer, findings);
   const std::vector<NamedFile> written = written_files(config, findings);
   check_writable_names(written, findings);
+  check_dump_folders(config, written, findings);
   if (check_apart(config, written, findings)) check_record(config, findings);
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   if (rollout.name == "replay") {

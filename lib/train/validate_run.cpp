@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/chat_template.h"
 #include "train/checkpoint_tensors.h"
+#include "train/prompt_scan.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -42,6 +43,38 @@ void check_rollout(const TrainConfig& config, Findings& findings) {
     findings.add(key + "replay_path", "rollout.name=replay needs a file of recorded trajectories");
   }
   check_sampling(config, findings);
+}
+
+void check_val_kwargs(const ValKwargs& validation, Findings& findings) {
+  const std::string key = "actor_rollout_ref.rollout.val_kwargs.";
+  findings.require(is_count(validation.n), key + "n", kValidCount);
+  findings.require(std::isfinite(validation.temperature) &&
+                       (!validation.do_sample || validation.temperature > 0),
+                   key + "temperature",
+                   "must be > 0 with val_kwargs.do_sample=True (False decodes greedily)");
+  findings.require(validation.top_p > 0 && validation.top_p <= 1, key + "top_p",
+                   "must be in (0, 1]");
+  findings.require(validation.top_k == -1 || validation.top_k >= 1, key + "top_k",
+                   "must be -1 (all tokens) or a positive integer");
+}
+
+/// Who asks for validations has rows for them. verl's val_before_train=True alone asks for nothing:
+/// it is the default.
+void check_validation(const TrainConfig& config, Findings& findings) {
+  check_val_kwargs(config.actor_rollout_ref.rollout.val_kwargs, findings);
+  findings.require(is_count(config.data.val_batch_size.value_or(1)), "data.val_batch_size",
+                   std::string(kValidCount) + " or null (all)");
+  const auto need = [&](bool asked, const std::string& key) {
+    if (!asked) return;
+    findings.require(config.actor_rollout_ref.rollout.name != "replay", key,
+                     "rollout.name=replay generates nothing to validate; must be " +
+                         std::string(key == "trainer.test_freq" ? "-1" : "False"));
+    findings.require(!val_prompt_files(config.data).files.empty(), key,
+                     "needs prompts, and " + findings.about("data.val_files") +
+                         " names no file; set it, or leave the validation out");
+  };
+  need(config.trainer.test_freq > 0, "trainer.test_freq");
+  need(config.trainer.val_only, "trainer.val_only");
 }
 
 void check_resume(const TrainerConfig& trainer, Findings& findings) {
@@ -157,6 +190,7 @@ void check_chat_template(const TrainConfig& config, Findings& findings) {
 void check_run(const TrainConfig& config, Findings& findings) {
   check_rollout(config, findings);
   check_trainer(config, findings);
+  check_validation(config, findings);
   check_chat_template(config, findings);
   findings.require(is_count(config.actor_rollout_ref.nccl_timeout),
                    "actor_rollout_ref.nccl_timeout", std::string(kValidCount) + " (seconds)");
