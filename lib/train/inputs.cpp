@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/chat_template.h"
+#include "data/special_token_texts.h"
 #include "model/tp_shard.h"
 #include "train/cost_subject.h"
 #include "train/node_json.h"
@@ -45,6 +46,15 @@ data::ChatTemplate load_chat_template(const TrainConfig& config, const std::stri
                                    .kwargs_json = kwargs.is_map() ? json_text(kwargs) : "{}"});
 }
 
+/// The tokenizer's end of sequence ends a response too, as in verl's vLLM, whatever config.json
+/// says.
+void add_tokenizer_eos(Inputs& inputs) {
+  const auto texts = data::read_special_token_texts(inputs.model_folder);
+  const auto found = texts.find("eos_token");
+  if (found == texts.end()) return;
+  if (const auto id = inputs.tokenizer->token_id(found->second)) inputs.model.add_eos(*id);
+}
+
 void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& inputs,
                   const std::function<void()>& beat) {
   const DataConfig& d = config.data;
@@ -56,6 +66,7 @@ void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& i
         inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
         inputs.tokenizer->vocab_size()));
   }
+  add_tokenizer_eos(inputs);
   const data::ChatTemplate chat = load_chat_template(config, inputs.model_folder, tree);
   inputs.reward = std::make_unique<reward::Manager>(
       manager_options(config.reward, config.trainer.experiment_name), beat);
