@@ -121,12 +121,14 @@ ChatTemplate load_chat_template(const std::string& folder, const ChatTemplateOpt
 }
 
 std::string render_chat(const ChatTemplate& chat_template, std::span<const Message> messages,
-                        bool add_generation_prompt, const std::string& tools_json) {
+                        bool add_generation_prompt, const std::string& row_tools_json) {
   if (chat_template.templates.empty()) {
     std::string out;
     for (const Message& message : messages) out += message.content;
     return out;
   }
+  const std::string& tools_json =
+      row_tools_json.empty() ? chat_template.tools_json : row_tools_json;
   Json variables = Json::object();
   variables["messages"] = Json::array();
   for (const Message& message : messages) variables["messages"].push_back(to_json(message));

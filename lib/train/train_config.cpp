@@ -23,7 +23,8 @@ constexpr std::array kFedByBudget = {
 void expand_paths(TrainConfig& config) {
   RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   for (std::optional<std::string>* path :
-       {&rollout.record_path, &rollout.replay_path, &config.trainer.resume_from_path}) {
+       {&rollout.record_path, &rollout.replay_path, &config.data.tool_config_path,
+        &config.trainer.resume_from_path}) {
     if (path->has_value()) *path = data::expand_home(**path);
   }
   for (auto* files : {&config.data.train_files, &config.data.val_files}) {
