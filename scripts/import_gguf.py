@@ -16,8 +16,12 @@ import re
 import struct
 import sys
 
-import numpy as np
-from gguf import GGUFReader, dequantize
+try:
+    import numpy as np
+    from gguf import GGUFReader, dequantize
+    MISSING = None
+except ImportError as error:
+    MISSING = error.name
 
 # What llama.cpp names a pre-tokenizer, as tokenizer.json has it.
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -51,6 +55,13 @@ def find_file(source):
         sys.exit(f"{source}: neither a .gguf file nor a Python package that is installed")
     files = list(pathlib.Path(package.submodule_search_locations[0]).glob("*.gguf"))
     return files[0] if len(files) == 1 else sys.exit(f"{source} holds {len(files)} .gguf files; one is wanted")
+
+
+def open_file(path):
+    try:
+        return GGUFReader(path)
+    except (ValueError, IndexError, KeyError) as error:
+        sys.exit(f"{path}: no whole GGUF file: {error}")
 
 
 class Metadata:
@@ -188,7 +199,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     options = parser.parse_args()
-    reader = GGUFReader(find_file(options.source))
+    if MISSING:
+        sys.exit(f"import_gguf: needs the Python package {MISSING}")
+    reader = open_file(find_file(options.source))
     m = Metadata(reader)
     m.need("general.architecture", ["llama"])
     tied = all(tensor.name != "output.weight" for tensor in reader.tensors)

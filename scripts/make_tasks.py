@@ -20,7 +20,10 @@ import random
 import re
 import sys
 
-import reasoning_gym
+try:
+    import reasoning_gym
+except ImportError:
+    reasoning_gym = None
 
 TASKS = ["chain_sum", "basic_arithmetic", "products", "gcd", "leg_counting"]
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
@@ -92,6 +95,8 @@ def main():
     parser.add_argument("--format", choices=["parquet", "jsonl"], default="parquet")
     parser.add_argument("--instruction", default=INSTRUCTION)
     options = parser.parse_args()
+    if reasoning_gym is None:
+        sys.exit("make_tasks: needs the Python package reasoning-gym")
     tasks = options.tasks or [(name, {}) for name in TASKS]
     split_rows = {"train": [], "test": []}
     counts = {"train": -(-options.rows // len(tasks)), "test": -(-options.val_rows // len(tasks))}

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/special_token_texts.h"
 #include "data/text_file.h"
 #include "jinja/template.h"
 
@@ -19,12 +20,6 @@ using Sources = std::map<std::string, std::pair<std::string, std::string>>;  // 
 
 constexpr const char* kDefault = "default";
 constexpr const char* kToolUse = "tool_use";
-
-Json read_object(const std::string& path) {
-  Json json = Json::parse(read_text_file(path), nullptr, false);
-  if (!json.is_object()) throw DataError(path + ": not a JSON object");
-  return json;
-}
 
 /// chat_template.jinja, and its named siblings.
 Sources files_of(const std::string& folder) {
@@ -77,21 +72,6 @@ void compile(const Sources& sources, const std::string& folder, ChatTemplate& ou
   }
 }
 
-/// Adds the special tokens that `json` names and `out` does not have: strings, or objects with the
-/// string as "content".
-void add_special_tokens(const Json& json, Json& out) {
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                          "cls_token", "mask_token"}) {
-    const auto found = json.find(key);
-    if (found == json.end() || out.contains(key)) continue;
-    if (found->is_string()) {
-      out[key] = *found;
-    } else if (found->is_object() && found->contains("content")) {
-      out[key] = found->at("content");
-    }
-  }
-}
-
 /// The message as the template sees it.
 Json to_json(const Message& message) {
   if (message.json.empty()) return {{"role", message.role}, {"content", message.content}};
@@ -124,8 +104,7 @@ ChatTemplate parse_chat_template(const std::string& jinja, const std::string& wh
 ChatTemplate load_chat_template(const std::string& folder, const ChatTemplateOptions& options) {
   ChatTemplate out;
   const std::string path = folder + "/tokenizer_config.json";
-  const std::string map = folder + "/special_tokens_map.json";
-  const Json config = fs::exists(path) ? read_object(path) : Json::object();
+  const Json config = fs::exists(path) ? read_json_object(path) : Json::object();
   Sources sources;
   if (options.custom) {
     sources[kDefault] = {*options.custom, options.custom_where};
@@ -135,20 +114,21 @@ ChatTemplate load_chat_template(const std::string& folder, const ChatTemplateOpt
   }
   compile(sources, folder, out);
   Json variables = Json::object();
-  add_special_tokens(config, variables);
-  if (fs::exists(map)) add_special_tokens(read_object(map), variables);
+  for (const auto& [name, text] : read_special_token_texts(folder)) variables[name] = text;
   variables.update(Json::parse(options.kwargs_json));
   out.variables = std::make_shared<const Json>(std::move(variables));
   return out;
 }
 
 std::string render_chat(const ChatTemplate& chat_template, std::span<const Message> messages,
-                        bool add_generation_prompt, const std::string& tools_json) {
+                        bool add_generation_prompt, const std::string& row_tools_json) {
   if (chat_template.templates.empty()) {
     std::string out;
     for (const Message& message : messages) out += message.content;
     return out;
   }
+  const std::string& tools_json =
+      row_tools_json.empty() ? chat_template.tools_json : row_tools_json;
   Json variables = Json::object();
   variables["messages"] = Json::array();
   for (const Message& message : messages) variables["messages"].push_back(to_json(message));

@@ -23,6 +23,7 @@ struct ChatTemplate {
   std::string where;  // file or key that the template came from, for messages
   /// What every template sees: the special tokens, and apply_chat_template_kwargs over them.
   std::shared_ptr<const nlohmann::ordered_json> variables;
+  std::string tools_json = {};  // a JSON list of schemas, for rows without tools of their own; ""
 };
 
 struct ChatTemplateOptions {
@@ -42,11 +43,12 @@ ChatTemplate load_chat_template(const std::string& folder, const ChatTemplateOpt
 /// `jinja` empty: no template. `where` names it in messages.
 ChatTemplate parse_chat_template(const std::string& jinja, const std::string& where);
 
-/// The conversation as text. `tools_json`: the row's tools, a JSON list of schemas, or "". Keys of
+/// The conversation as text. `row_tools_json`: the row's tools, a JSON list of schemas, or "": the
+/// template's own. Keys of
 /// a message that are null count as missing; reasoning is seen under all of its names. DataError
 /// with the template's file and line, its raise_exception among them.
 std::string render_chat(const ChatTemplate& chat_template, std::span<const Message> messages,
-                        bool add_generation_prompt, const std::string& tools_json = "");
+                        bool add_generation_prompt, const std::string& row_tools_json = "");
 
 /// Whether a name of apply_chat_template_kwargs is one that is not the user's to set: messages,
 /// tools, add_generation_prompt and arguments of apply_chat_template that say how to tokenize.

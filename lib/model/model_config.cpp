@@ -90,16 +90,19 @@ int64_t read_sliding_window(const Fields& fields, const std::string& architectur
   return fields.find("sliding_window") ? fields.positive("sliding_window") : 0;
 }
 
-void add_eos(ModelConfig& config, const std::vector<int32_t>& ids) {
-  for (const int32_t id : ids) {
-    auto& known = config.eos_token_ids;
-    if (std::find(known.begin(), known.end(), id) == known.end()) known.push_back(id);
-  }
+void set_eos(ModelConfig& config, const std::vector<int32_t>& ids) {
+  config.eos_token_ids.clear();
+  for (const int32_t id : ids) config.add_eos(id);
 }
 
 int32_t first_or_none(const std::vector<int32_t>& ids) { return ids.empty() ? -1 : ids.front(); }
 
 }  // namespace
+
+void ModelConfig::add_eos(int32_t id) {
+  const auto known = std::find(eos_token_ids.begin(), eos_token_ids.end(), id);
+  if (known == eos_token_ids.end()) eos_token_ids.push_back(id);
+}
 
 int64_t ModelConfig::parameter_count() const {
   const int64_t qkv_rows = (heads + 2 * kv_heads) * head_dim;
@@ -126,7 +129,7 @@ ModelConfig parse_model_config(const std::string& json, const std::string& where
   config.max_positions = fields.positive("max_position_embeddings");
   config.rope = read_rotary(fields, config.max_positions);
   config.sliding_window = read_sliding_window(fields, config.architecture);
-  add_eos(config, fields.token_ids("eos_token_id", config.vocab));
+  set_eos(config, fields.token_ids("eos_token_id", config.vocab));
   config.bos_token_id = first_or_none(fields.token_ids("bos_token_id", config.vocab));
   config.pad_token_id = first_or_none(fields.token_ids("pad_token_id", config.vocab));
   return config;
@@ -141,7 +144,8 @@ ModelConfig read_model_config(const std::string& folder) {
   const std::string generation = folder + "/generation_config.json";
   if (std::filesystem::exists(generation)) {
     const Fields fields = parse_fields(data::read_text_file(generation), generation);
-    add_eos(config, fields.token_ids("eos_token_id", config.vocab));
+    const std::vector<int32_t> eos = fields.token_ids("eos_token_id", config.vocab);
+    if (!eos.empty()) set_eos(config, eos);
   }
   return config;
 }

@@ -24,16 +24,19 @@ struct ModelConfig {
   /// A position attends to so many, itself included; 0: to all before it. Not computed: sequences
   /// must be no longer.
   int64_t sliding_window = 0;
-  std::vector<int32_t> eos_token_ids;  // config.json's, then generation_config.json's
+  /// What ends a response: generation_config.json's ids, or else config.json's.
+  std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1, pad_token_id = -1;
   std::string json;  // the file's text, written back on export
 
+  /// Adds an end-of-sequence id that is not there yet.
+  void add_eos(int32_t id);
   /// Parameters of the model (tied ones once).
   int64_t parameter_count() const;
 };
 
-/// Reads <folder>/config.json, and the end-of-sequence ids of generation_config.json where there is
-/// one. Throws DataError naming file, key, value and what is valid. What the transformer does not
+/// Reads <folder>/config.json, and the end-of-sequence ids of generation_config.json where it names
+/// some. Throws DataError naming file, key, value and what is valid. What the transformer does not
 /// compute is refused by name: rotary scaling other than linear, llama3 and yarn, sliding windows
 /// of some layers, dropout, quantized weights, `attention_bias` of Llama and Qwen3 (which biases
 /// o_proj too).

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 
 #include "base/error.h"
-#include "data/text_file.h"
 #include "model/synced_file.h"
 
 namespace verlcpp::model {
@@ -76,14 +73,6 @@ std::string unused_tensors(const SafetensorsReader& reader, const ParameterLayou
 }
 
 /// The config with the dtype that was written, under the key or keys the source uses.
-std::string config_text(const ModelConfig& config, DType dtype) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
-  const std::string name(name_of(dtype));
-  if (json.contains("dtype")) json["dtype"] = name;
-  if (json.contains("torch_dtype") || !json.contains("dtype")) json["torch_dtype"] = name;
-  return json.dump(2) + "\n";
-}
-
 /// Elements read at one time: bounds what is copied on the way, and how long a sign of life takes.
 constexpr int64_t kReadAtOnce = int64_t{1} << 22;
 
@@ -253,21 +242,6 @@ std::map<std::string, std::vector<double>> gather_hf_tensors(Backend& backend,
     }
   }
   return all;
-}
-
-void export_hf_files(const std::string& source_folder, const std::string& target_folder,
-                     const ModelConfig& config, DType dtype) {
-  std::error_code failure;
-  fs::create_directories(target_folder, failure);
-  if (failure) throw DeviceError(target_folder + ": cannot be created: " + failure.message());
-  for (const char* name :
-       {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
-        "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja"}) {
-    const std::string source = source_folder + "/" + name;
-    if (!fs::exists(source)) continue;
-    write_synced(target_folder + "/" + name, data::read_text_file(source));
-  }
-  write_synced(target_folder + "/config.json", config_text(config, dtype));
 }
 
 }  // namespace verlcpp::model

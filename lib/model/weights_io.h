@@ -116,10 +116,4 @@ std::map<std::string, std::vector<double>> gather_hf_tensors(Backend& backend,
                                                              const ParameterBuffer& buffer,
                                                              const FlatRange& share);
 
-/// Writes what belongs beside the weights in a Hugging Face folder: the source's config.json with
-/// its dtype set to what is written, and copies of the source's tokenizer and generation files
-/// where present. Creates the folder; everything is synced to disk. DeviceError names the path.
-void export_hf_files(const std::string& source_folder, const std::string& target_folder,
-                     const ModelConfig& config, DType dtype);
-
 }  // namespace verlcpp::model

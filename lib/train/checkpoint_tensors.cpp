@@ -77,8 +77,7 @@ void write_checkpoint_tensors(const Engine& engine, const RunTensors& tensors,
   if (names_weights(contents)) {
     const std::string target = (root / kModelFolder).string();
     write_file(engine, {{tensors.weights, ""}}, root / kModelFolder / "model.safetensors", [&] {
-      model::export_hf_files(tensors.model_folder, target, tensors.model,
-                             tensors.weights.flat().dtype());
+      model::export_hf_files(tensors.source, target, tensors.model, tensors.weights.flat().dtype());
     });
   }
   if (names_optimizer(contents)) {

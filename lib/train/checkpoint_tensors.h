@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/export_files.h"
 #include "model/model_config.h"
 #include "train/engine.h"
 #include "train/optimizer.h"
@@ -18,7 +19,7 @@ inline constexpr const char* kOptimizerFile = "actor/optimizer/dist_ckpt/optimiz
 /// The tensors of a run that a checkpoint keeps, as one rank holds them.
 struct RunTensors {
   const model::ModelConfig& model;
-  std::string model_folder;  // whose tokenizer files go with an export
+  model::ExportSource source;  // whose tokenizer files go with an export
   const model::ParameterBuffer& weights;
   Optimizer& optimizer;
 };

@@ -8,10 +8,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/chat_template.h"
+#include "data/special_token_texts.h"
 #include "model/tp_shard.h"
 #include "train/cost_subject.h"
 #include "train/node_json.h"
 #include "train/optimizer.h"
+#include "train/tool_config.h"
 #include "train/update_pass.h"
 #include "train/validate_findings.h"
 
@@ -32,17 +34,30 @@ model::ModelConfig load_model_config(const ModelSection& section, const std::str
   return config;
 }
 
-/// The folder's chat template, or custom_chat_template, with apply_chat_template_kwargs.
+/// The folder's chat template, or custom_chat_template, with apply_chat_template_kwargs and tools.
 data::ChatTemplate load_chat_template(const TrainConfig& config, const std::string& folder,
                                       const config::Node& tree) {
   const std::string key = "actor_rollout_ref.model.custom_chat_template";
   const config::Node* custom = tree.find(key);
   const std::string origin = custom != nullptr ? " (" + custom->origin().text + ")" : "";
   const config::Node& kwargs = config.data.apply_chat_template_kwargs;
-  return data::load_chat_template(folder,
-                                  {.custom = config.actor_rollout_ref.model.custom_chat_template,
-                                   .custom_where = key + origin,
-                                   .kwargs_json = kwargs.is_map() ? json_text(kwargs) : "{}"});
+  data::ChatTemplate chat = data::load_chat_template(
+      folder, {.custom = config.actor_rollout_ref.model.custom_chat_template,
+               .custom_where = key + origin,
+               .kwargs_json = kwargs.is_map() ? json_text(kwargs) : "{}"});
+  if (const auto& tools = config.data.tool_config_path) {
+    chat.tools_json = read_tool_config(*tools, Findings(tree).about("data.tool_config_path"));
+  }
+  return chat;
+}
+
+/// The tokenizer's end of sequence ends a response too, as in verl's vLLM, whatever config.json
+/// says.
+void add_tokenizer_eos(Inputs& inputs) {
+  const auto texts = data::read_special_token_texts(inputs.model_folder);
+  const auto found = texts.find("eos_token");
+  if (found == texts.end()) return;
+  if (const auto id = inputs.tokenizer->token_id(found->second)) inputs.model.add_eos(*id);
 }
 
 void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& inputs,
@@ -56,6 +71,7 @@ void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& i
         inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
         inputs.tokenizer->vocab_size()));
   }
+  add_tokenizer_eos(inputs);
   const data::ChatTemplate chat = load_chat_template(config, inputs.model_folder, tree);
   inputs.reward = std::make_unique<reward::Manager>(
       manager_options(config.reward, config.trainer.experiment_name), beat);

@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 
 namespace verlcpp::train {
-namespace {
-
 nlohmann::ordered_json to_json(const config::Node& node) {
   if (node.is_map()) {
     auto map = nlohmann::ordered_json::object();
@@ -22,8 +20,6 @@ nlohmann::ordered_json to_json(const config::Node& node) {
   if (const auto* s = node.get_if<std::string>()) return *s;
   return nullptr;
 }
-
-}  // namespace
 
 std::string json_text(const config::Node& node) { return to_json(node).dump(); }
 

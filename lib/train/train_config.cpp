@@ -23,8 +23,9 @@ constexpr std::array kFedByBudget = {
 void expand_paths(TrainConfig& config) {
   RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   for (std::optional<std::string>* path :
-       {&rollout.record_path, &rollout.replay_path, &config.trainer.resume_from_path,
-        &config.trainer.rollout_data_dir, &config.trainer.validation_data_dir}) {
+       {&rollout.record_path, &rollout.replay_path, &config.data.tool_config_path,
+        &config.trainer.resume_from_path, &config.trainer.rollout_data_dir,
+        &config.trainer.validation_data_dir}) {
     if (path->has_value()) *path = data::expand_home(**path);
   }
   const auto expand = [](std::vector<std::string>& files) {

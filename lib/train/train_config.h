@@ -25,6 +25,7 @@ struct DataConfig {
   int64_t train_max_samples = -1, val_max_samples = -1;
   std::string prompt_key, reward_fn_key;
   config::Node apply_chat_template_kwargs;  // a map: variables of the chat template
+  std::optional<std::string> tool_config_path, function_tool_path;
   int64_t max_prompt_length = 0, max_response_length = 0;
   int64_t train_batch_size = 0;
   std::optional<int64_t> val_batch_size;         // prompts of a validation at a time; null: all
@@ -45,6 +46,8 @@ struct DataConfig {
     v("prompt_key", prompt_key);
     v("reward_fn_key", reward_fn_key);
     v("apply_chat_template_kwargs", apply_chat_template_kwargs);
+    v("tool_config_path", tool_config_path);
+    v("function_tool_path", function_tool_path);
     v("max_prompt_length", max_prompt_length);
     v("max_response_length", max_response_length);
     v("train_batch_size", train_batch_size);
@@ -255,6 +258,18 @@ struct ValKwargs {
   }
 };
 
+/// Refused but for a tool_config_path, which data.tool_config_path follows.
+struct MultiTurnConfig {
+  bool enable = false;
+  std::optional<std::string> tool_config_path, function_tool_path;
+  template <class V>
+  void fields(V& v) {
+    v("enable", enable);
+    v("tool_config_path", tool_config_path);
+    v("function_tool_path", function_tool_path);
+  }
+};
+
 struct RolloutConfig {
   std::string name, mode;
   double temperature = 1;
@@ -274,6 +289,7 @@ struct RolloutConfig {
   double gpu_memory_utilization = 0.5;  // without effect, likewise
   bool ignore_eos = false;
   ValKwargs val_kwargs;
+  MultiTurnConfig multi_turn;
   std::optional<std::string> record_path, replay_path;  // ours
   template <class V>
   void fields(V& v) {
@@ -297,6 +313,7 @@ struct RolloutConfig {
     v("gpu_memory_utilization", gpu_memory_utilization);
     v("ignore_eos", ignore_eos);
     v("val_kwargs", val_kwargs);
+    v("multi_turn", multi_turn);
     v("record_path", record_path);
     v("replay_path", replay_path);
   }

@@ -310,7 +310,7 @@ void Trainer::publish_checkpoint() {
 
 RunTensors Trainer::tensors() {
   return {.model = inputs_.model,
-          .model_folder = inputs_.model_folder,
+          .source = {inputs_.model_folder, config_.actor_rollout_ref.model.custom_chat_template},
           .weights = weights_,
           .optimizer = optimizer_};
 }

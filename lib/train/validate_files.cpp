@@ -160,6 +160,9 @@ std::vector<NamedFile> read_files(const TrainConfig& config, const Findings& fin
   std::vector<NamedFile> files;
   const std::string replay_key = "actor_rollout_ref.rollout.replay_path";
   if (rollout.replay_path) files.push_back({findings.about(replay_key), *rollout.replay_path});
+  if (const auto& tools = config.data.tool_config_path) {
+    files.push_back({findings.about("data.tool_config_path"), *tools});
+  }
   for (const PromptFiles& prompts : prompt_files(config, findings.tree())) {
     for (const auto& file : prompts.files) files.push_back({findings.about(prompts.key), file});
   }
@@ -322,6 +325,9 @@ void check_files(const TrainConfig& config, Findings& findings) {
       findings.add("actor_rollout_ref.rollout.replay_path", why_no_file(*rollout.replay_path));
     }
     return;
+  }
+  if (const auto& tools = config.data.tool_config_path) {
+    findings.require(fs::is_regular_file(*tools), "data.tool_config_path", why_no_file(*tools));
   }
   findings.require(!config.data.train_files.empty(), "data.train_files",
                    "must name at least one file of prompts");

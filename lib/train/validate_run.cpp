@@ -156,6 +156,15 @@ void check_trainer(const TrainConfig& config, Findings& findings) {
   if (all_known) check_saving(config, findings);
 }
 
+void check_tools(const TrainConfig& config, Findings& findings) {
+  const std::string multi_turn = "actor_rollout_ref.rollout.multi_turn.";
+  findings.require(!config.actor_rollout_ref.rollout.multi_turn.enable, multi_turn + "enable",
+                   "is not built; must be False: responses of a single turn");
+  findings.require(!config.data.function_tool_path, "data.function_tool_path",
+                   "tools that are Python functions are not read; must be null, with the schemas "
+                   "in a YAML file, data.tool_config_path");
+}
+
 /// The keys of the chat template that need no file.
 void check_chat_template(const TrainConfig& config, Findings& findings) {
   const std::string kwargs_key = "data.apply_chat_template_kwargs";
@@ -192,6 +201,7 @@ void check_run(const TrainConfig& config, Findings& findings) {
   check_trainer(config, findings);
   check_validation(config, findings);
   check_chat_template(config, findings);
+  check_tools(config, findings);
   findings.require(is_count(config.actor_rollout_ref.nccl_timeout),
                    "actor_rollout_ref.nccl_timeout", std::string(kValidCount) + " (seconds)");
 }

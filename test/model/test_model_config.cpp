@@ -4,6 +4,7 @@
 #include "model/model_config.h"
 #include "model/parameters.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
 
 using namespace verlcpp;
 using namespace verlcpp::model;
@@ -76,6 +77,28 @@ TEST_CASE("the folders that transformers writes") {
     CHECK_FALSE(c.qk_norm);
     CHECK(c.eos_token_ids == std::vector<int32_t>{0, 98});
   }
+}
+
+TEST_CASE("generation_config.json says what ends a response, or else config.json") {
+  using Ids = std::vector<int32_t>;
+  const test::TemporaryFolder folder;
+  folder.write("config.json", llama(R"({"eos_token_id": [7, 1, 7]})"));
+  const auto ends = [&] { return read_model_config(folder.path()).eos_token_ids; };
+  CHECK(ends() == Ids{7, 1});
+  for (const char* silent : {"{}", R"({"eos_token_id": null})", R"({"eos_token_id": []})"}) {
+    folder.write("generation_config.json", silent);
+    CHECK(ends() == Ids{7, 1});
+  }
+  folder.write("generation_config.json", R"({"eos_token_id": 3})");
+  CHECK(ends() == Ids{3});
+  folder.write("generation_config.json", R"({"eos_token_id": [4, 5, 4]})");
+  CHECK(ends() == Ids{4, 5});
+  folder.write("config.json", llama("{}"));
+  CHECK(ends() == Ids{4, 5});
+  folder.write("generation_config.json", R"({"eos_token_id": [4, 50]})");
+  CHECK_THROWS_WITH(ends(), folder.path() +
+                                "/generation_config.json: eos_token_id: [4,50]; valid: a token id "
+                                "from 0 to 49, or a list of them");
 }
 
 TEST_CASE("what transformers writes of scaled rotary angles and of a window") {

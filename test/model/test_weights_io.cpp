@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/error.h"
@@ -16,7 +15,6 @@
 
 using namespace verlcpp;
 using namespace verlcpp::model;
-using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
@@ -375,41 +373,6 @@ TEST_CASE("a folder whose weights do not fit its configuration") {
           ": model.layers.1.self_attn.k_proj.bias has shape [4, 4], the configuration asks for "
           "[16]; model.layers.0.input_layernorm.weight is int32; valid: float64, float32, "
           "bfloat16, float16; model.norm.weight is missing");
-}
-
-TEST_CASE("an exported folder is the source with new weights") {
-  const TemporaryFolder folder;
-  const std::string source = kReference + "/qwen2", target = folder.file("a/b");
-  Model model(source, DType::kFloat64);
-  load_hf_weights(model.backend, source, model.weights);
-  export_hf_files(source, target, model.config, DType::kFloat32);
-  model.write(target + "/model.safetensors", DType::kFloat32, "");
-
-  const SafetensorsReader before(source), after(target);
-  CHECK(after.names() == before.names());
-  for (const std::string& name : before.names()) {
-    INFO(name);
-    CHECK(values_of<float>(*after.find(name)) == values_of<float>(*before.find(name)));
-  }
-  CHECK(Json::parse(data::read_text_file(target + "/config.json")) ==
-        Json::parse(data::read_text_file(source + "/config.json")));
-  for (const std::string name :
-       {"tokenizer.json", "chat_template.jinja", "generation_config.json"}) {
-    CHECK(data::read_text_file(target + "/" + name) == data::read_text_file(source + "/" + name));
-  }
-  CHECK_FALSE(fs::exists(target + "/merges.txt"));
-
-  ModelConfig older = model.config;
-  older.json = R"({"architectures": ["Qwen2ForCausalLM"], "torch_dtype": "float32"})";
-  export_hf_files(source, target, older, DType::kBFloat16);
-  CHECK(Json::parse(data::read_text_file(target + "/config.json"))["torch_dtype"] == "bfloat16");
-}
-
-TEST_CASE("an export that cannot be written names the path") {
-  Model model(kReference + "/qwen2", DType::kFloat32);
-  CHECK_THROWS_AS(
-      export_hf_files(kReference + "/qwen2", "/proc/nowhere", model.config, DType::kFloat32),
-      DeviceError);
 }
 
 TEST_CASE("a large tensor is written with signs of life in between") {
