@@ -7,13 +7,12 @@
 #include "tensor/dtype.h"
 #include "train/engine.h"
 #include "train/memory_moments.h"
+#include "train/pipeline.h"
 #include "train/recompute.h"
 #include "train/validate.h"
 
 namespace verlcpp::train {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr int64_t kShortest = 2;  // a prompt and a response of one token each
 
@@ -84,8 +83,8 @@ std::vector<MemoryMoment> step_moments(const MemoryShapes& shapes, const TrainCo
   }
   moments.push_back(log_prob_gather(shapes, responses, config));
   if (rollout.name == "replay") return moments;
-  const int64_t slots = std::min(rollout.max_num_seqs, ceil_div(responses, update.sizes.pool()));
-  append(moments, rollout_moments(shapes, slots, config.data.max_prompt_length, longest));
+  append(moments,
+         rollout_moments(shapes, rollout_slots(config), config.data.max_prompt_length, longest));
   return moments;
 }
 

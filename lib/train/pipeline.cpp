@@ -26,14 +26,6 @@ rollout::GenerateOptions generate_options(const TrainConfig& config, const Input
   return options;
 }
 
-/// How many sequences of a training step a rank decodes at one time, at most: the memory plan has
-/// room for no more.
-int64_t planned_slots(const TrainConfig& config, int64_t pool) {
-  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
-  const int64_t responses = config.data.train_batch_size * rollout.n;
-  return std::min(rollout.max_num_seqs, (responses + pool - 1) / pool);
-}
-
 /// Mean over sequences of the masked mean (verl: apply_kl_penalty's current_kl).
 double mean_of_masked_means(std::span<const data::Trajectory> batch, const TokenValues& values) {
   double sum = 0;
@@ -100,6 +92,13 @@ void PhaseTimer::time(const char* phase, const std::function<void()>& body) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+int64_t rollout_slots(const TrainConfig& config) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  const int64_t responses = config.data.train_batch_size * rollout.n;
+  const int64_t pool = batching_rule(config, Pass::kActorUpdate).sizes.pool();
+  return std::min(rollout.max_num_seqs, (responses + pool - 1) / pool);
+}
+
 RolloutSpec training_rollout(const TrainConfig& config, const Inputs& inputs, int64_t step) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   const data::PromptOrder order(static_cast<int64_t>(inputs.rows.size()),
@@ -140,8 +139,7 @@ RolloutSpec validation_rollout(const TrainConfig& config, const Inputs& inputs, 
   for (const data::PromptRow& row : spec.rows) {
     spec.uids.push_back("v" + std::to_string(step) + "-r" + std::to_string(row.row));
   }
-  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
-  spec.options.max_num_seqs = planned_slots(config, rule.sizes.pool());
+  spec.options.max_num_seqs = rollout_slots(config);
   return spec;
 }
 

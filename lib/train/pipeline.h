@@ -47,6 +47,10 @@ struct StepExperience {
   std::optional<ProgramStats> program;  // of a run with a reward program
 };
 
+/// Sequences that a rank decodes at one time, at most: its share of a training step's. The memory
+/// plan has room for no more, so a validation takes no more either.
+int64_t rollout_slots(const TrainConfig& config);
+
 /// One rollout: which prompts, how many responses to each, how they are made. Its spans are of
 /// Inputs.
 struct RolloutSpec {

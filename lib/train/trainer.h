@@ -25,9 +25,9 @@ namespace verlcpp::train {
 /// and checkpoints; no maths, no YAML, no CUDA.
 ///
 /// A finished step N on the disk, in this order, so that a kill at any moment loses no row and
-/// doubles none: checkpoint N aside, row N of the metrics and step N's recorded rollouts,
-/// checkpoint N renamed, the tracker. What lies beyond the tracker's step is cut or replaced on
-/// resume.
+/// doubles none: checkpoint N aside, dumps of step N and of the validation after it, row N of the
+/// metrics and step N's recorded rollouts, checkpoint N renamed, the tracker. What lies beyond the
+/// tracker's step is cut or replaced on resume.
 class Trainer {
  public:
   /// Loads or makes the first weights. `report` is rank 0's, null elsewhere. `stop_signal`

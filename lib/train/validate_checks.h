@@ -27,9 +27,12 @@ void check_algorithm(const TrainConfig& config, Findings& findings);
 void check_run(const TrainConfig& config, Findings& findings);
 /// How responses are scored: manager, program, penalties.
 void check_reward(const TrainConfig& config, Findings& findings);
-/// The model folder and the data files exist, and the model is one we run; what the run writes can
-/// be made, as far as names show.
+/// The model folder and the data files exist, and the model is one we run (with check_outputs).
 void check_files(const TrainConfig& config, Findings& findings);
+/// What the run writes can be made, as far as names show, and is over nothing that it reads.
+void check_outputs(const TrainConfig& config, Findings& findings);
+/// Of a `path` that is no regular file: what it is instead.
+std::string why_no_file(const std::string& path);
 
 /// 1 to kMaxCount, and how a message says so.
 bool is_count(int64_t value);

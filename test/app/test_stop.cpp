@@ -123,6 +123,44 @@ TEST_CASE("a stop in the update finishes it, counts the step and saves") {
   check_goes_on(folder.path(), more);
 }
 
+TEST_CASE("a stop in a validation drops it; the step before it is saved and has its row") {
+  // Minutes of it, one sequence at a time.
+  const std::string rollout = "actor_rollout_ref.rollout.";
+  std::vector<std::string> more{"trainer.save_freq=-1",
+                                "data.val_files=" VERLCPP_QUICKSTART "/train.jsonl",
+                                rollout + "max_num_seqs=1",
+                                rollout + "val_kwargs.n=4000",
+                                rollout + "val_kwargs.do_sample=True",
+                                rollout + "val_kwargs.temperature=1"};
+  const auto stopped_in_it = [&](const TemporaryFolder& folder, const std::string& when) {
+    auto all = more;
+    all.push_back(when);
+    Child child(quickstart(folder.path(), 5, all));
+    REQUIRE(child.wait_until(
+        [&] { return child.out().find("Total training steps") != std::string::npos; }));
+    std::this_thread::sleep_for(std::chrono::seconds(2));  // far beyond a step
+    Outcome outcome = stop(child, SIGTERM);
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.code == kStopped);
+    CHECK(outcome.out.find("val-") == std::string::npos);
+    return outcome.out;
+  };
+  const TemporaryFolder after;
+  CHECK_THAT(stopped_in_it(after, "trainer.test_freq=1"),
+             ContainsSubstring("SIGTERM: dropping the validation after step 1\n") &&
+                 ContainsSubstring("SIGTERM: saving step 1"));
+  CHECK(metrics_lines(after.path()).size() == 1);
+  CHECK(tracked_step(after.path()) == 1);
+  CHECK(saved_steps(after.path()) == std::vector<int>{1});
+
+  const TemporaryFolder before;
+  CHECK_THAT(stopped_in_it(before, "trainer.val_before_train=True"),
+             ContainsSubstring("SIGTERM: dropping the validation after step 0\n") &&
+                 ContainsSubstring("nothing to save"));
+  CHECK(metrics_lines(before.path()).empty());
+  CHECK(saved_steps(before.path()).empty());
+}
+
 TEST_CASE("a stop that cannot save says so: the machine's failure, with the path") {
   const TemporaryFolder folder;
   const std::string file = folder.write("checkpoints", "somebody's");

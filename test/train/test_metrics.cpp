@@ -285,3 +285,38 @@ TEST_CASE("the plot shares a long series out over its width and leaves out what 
   CHECK(ascii_plot({}, 5, 2).empty());
   CHECK(ascii_plot(std::vector<double>{nan}, 5, 2).empty());
 }
+
+TEST_CASE("a metrics row of step 0, before training, lies first and goes with a new start") {
+  const TempFolder folder;
+  const std::string path = (folder.path / "new/rows.jsonl").string();
+  const MetricsFile file(path);
+  Metrics metrics;
+  metrics.set("val-core/a\"b/acc/mean@1", 0.5);
+  CHECK(file.append_if_later(0, metrics));
+  CHECK(text_of(path) == "{\"step\":0,\"data\":{\"val-core/a\\\"b/acc/mean@1\":0.5}}\n");
+  CHECK_FALSE(file.append_if_later(0, metrics));
+  file.append(1, metrics);
+  CHECK(file.open(1).empty());
+  CHECK(file.open(0) == Lines{"metrics file " + path + ": cut 2 row(s) from step 0 on"});
+  CHECK(text_of(path).empty());
+}
+
+TEST_CASE("a validation's row is not added to rows of later steps, nor to half a row") {
+  const TempFolder folder;
+  const Metrics metrics;
+  for (const std::string& text : std::vector<std::string>{
+           "{\"step\":3,\"data\":{}}\n", "{\"step\":1,\"data\":{}}",
+           "{\"step\":1,\"data\":{}}\n{\"ste", "{\"step\":1,\"data\":{}}\n\n"}) {
+    const std::string path = folder.write("rows.jsonl", text);
+    CHECK_FALSE(MetricsFile(path).append_if_later(2, metrics));
+    CHECK(text_of(path) == text);
+  }
+}
+
+TEST_CASE("metrics as Python prints a dict") {
+  Metrics metrics;
+  CHECK(python_dict(metrics) == "{}");
+  metrics.set("a/b@1", 0.5);
+  metrics.set("c", 2);
+  CHECK(python_dict(metrics) == "{'a/b@1': 0.5, 'c': 2}");
+}
