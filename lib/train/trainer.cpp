@@ -123,13 +123,7 @@ bool Trainer::train_step(int64_t step) {
   if (validation_.after(done_steps_, inputs_.total_steps)) {
     timer.time("testing", [&] { validation = validate_weights(); });
   }
-  if (report_ != nullptr && config_.trainer.rollout_data_dir) {
-    timer.time("dump_rollout_generations", [&] {
-      dump_generations(kRolloutDataDir, *config_.trainer.rollout_data_dir, done_steps_,
-                       *inputs_.tokenizer, training_rollout(config_, inputs_, step),
-                       experience->experience.batch);
-    });
-  }
+  dump_rollout(step, experience->experience.batch, timer);
   if (report_ != nullptr) {
     report_->step({.step = done_steps_,
                    .epoch = step / inputs_.steps_per_epoch,
@@ -157,6 +151,16 @@ std::optional<Metrics> Trainer::validate_weights() {
                           done_steps_));
   }
   return metrics;
+}
+
+void Trainer::dump_rollout(int64_t step, std::span<const data::Trajectory> batch,
+                           PhaseTimer& timer) const {
+  const auto& folder = config_.trainer.rollout_data_dir;
+  if (report_ == nullptr || !folder) return;
+  timer.time("dump_rollout_generations", [&] {
+    dump_generations(kRolloutDataDir, *folder, step + 1, *inputs_.tokenizer,
+                     training_rollout(config_, inputs_, step), batch);
+  });
 }
 
 /// What comes before the update: nothing of it lasts, so it is dropped when the ranks stop.

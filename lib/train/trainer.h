@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ class Trainer {
   bool train_step(int64_t step);
   std::optional<StepExperience> collect(int64_t step, PhaseTimer& timer);
   std::optional<Metrics> validate_weights();
+  void dump_rollout(int64_t step, std::span<const data::Trajectory> batch, PhaseTimer& timer) const;
   void end_stopped();
   void take_over(const std::optional<std::string>& resumed);
   void take_folder();
