@@ -107,6 +107,20 @@ void check_model(const TrainConfig& config, Findings& findings) {
   }
 }
 
+/// Of files that nobody named: the key that needs them.
+std::string who_asks(const TrainConfig& config, const PromptFiles& prompts,
+                     const Findings& findings) {
+  const config::Node* files = findings.tree().find(prompts.key);
+  if (prompts.key != "data.val_files" || files == nullptr || !is_shipped(files->origin())) {
+    return "";
+  }
+  const TrainerConfig& trainer = config.trainer;
+  const std::string key = trainer.test_freq > 0 ? "trainer.test_freq"
+                          : trainer.val_only    ? "trainer.val_only"
+                                                : "trainer.val_before_train";
+  return "; set it to files of prompts, for " + findings.about(key) + " asks for a validation";
+}
+
 }  // namespace
 
 std::string why_no_file(const std::string& path) {
@@ -132,7 +146,8 @@ void check_files(const TrainConfig& config, Findings& findings) {
                    "must name at least one file of prompts");
   for (const PromptFiles& prompts : prompt_files(config, findings.tree())) {
     for (const auto& file : prompts.files)
-      findings.require(fs::is_regular_file(file), prompts.key, file + ": " + why_no_file(file));
+      findings.require(fs::is_regular_file(file), prompts.key,
+                       file + ": " + why_no_file(file) + who_asks(config, prompts, findings));
   }
 }
 

@@ -1,6 +1,7 @@
 // Validation runs and dumps of generations, through the executable.
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -254,6 +255,13 @@ TEST_CASE("validations that cannot be are refused before anything is loaded") {
   check_refused({none, "trainer.val_only=True"}, {"trainer.val_only = True", "data.val_files"});
   check_refused({"trainer.test_freq=5", "data.val_files=" + file + ".no"},
                 {"data.val_files = ", "no such file"});
+  {
+    const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+    setenv("HOME", folder.path().c_str(), 1);  // where the shipped tree's files are not
+    check_refused({"trainer.test_freq=5"},
+                  {"data.val_files = ", "no such file; set it", "trainer.test_freq = 5"});
+    setenv("HOME", home.c_str(), 1);
+  }
   check_refused({kVal + "do_sample=True"}, {kVal + "temperature = 0", "do_sample=True"});
   check_refused({kVal + "n=0"}, {kVal + "n = 0"});
   check_refused({kVal + "top_p=0"}, {kVal + "top_p = 0"});
