@@ -65,7 +65,7 @@ ADAM = dict(lr=1e-5, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
 CLIP = 1.0
 SAMPLED = 64
 # In this order in the file's "error.<dtype>" (relative L2; the largest of the steps).
-ERRORS = ["log_prob", "entropy", "gradient", "losses", "grad_norms", "changes"]
+ERRORS = ["log_prob", "entropy", "gradient", "losses", "grad_norms", "changes", "worst_norm"]
 
 
 def sampled_rows(count):
@@ -197,11 +197,19 @@ def flat(tensors):
     return torch.cat([tensors[name].flatten() for name in sorted(tensors)])
 
 
+def worst_norm(got, exact):
+    """Of one tensor's gradient, relative to its own norm or a hundredth of the whole gradient's."""
+    floor = 1e-2 * exact["grad_norms"][0]
+    return max(abs(got["norms"][name] - norm) / max(norm, floor)
+               for name, norm in exact["norms"].items())
+
+
 def errors(got, exact):
     largest = lambda key: max(abs(g - e) / abs(e) for g, e in zip(got[key], exact[key]))
     return [relative(got["log_prob"], exact["log_prob"]), relative(got["entropy"], exact["entropy"]),
             relative(flat(got["gradient"]), flat(exact["gradient"])), largest("losses"),
-            largest("grad_norms"), relative(flat(got["changes"]), flat(exact["changes"]))]
+            largest("grad_norms"), relative(flat(got["changes"]), flat(exact["changes"])),
+            worst_norm(got, exact)]
 
 
 def results(kind, config, state, documents, device, steps):

@@ -12,17 +12,17 @@
 namespace verlcpp::test {
 namespace {
 
-/// The largest relative differences; the first six in the order of the script's ERRORS.
+/// The largest relative differences, in the order of the script's ERRORS.
 struct Differences {
   double log_prob = 0, entropy = 0, gradient = 0, losses = 0, grad_norms = 0, changes = 0;
-  double largest_log_prob = 0;  // absolute
-  double worst_norm = 0;        // of one tensor's gradient, relative to its own or a floor
+  double worst_norm = 0;  // of one tensor's gradient, relative to its own or a floor
   std::string worst_tensor;
+  double largest_log_prob = 0;  // absolute
 };
 
 /// Bounds for Differences.
 struct Bounds {
-  double log_prob, entropy, gradient, losses, grad_norms, changes, largest_log_prob, worst_norm;
+  double log_prob, entropy, gradient, losses, grad_norms, changes, worst_norm, largest_log_prob;
 };
 
 std::vector<double> flat(const Samples& samples) {
@@ -73,30 +73,42 @@ Differences compare(const Numbers& got, const Vectors& vectors) {
 }
 
 /// Float32 and wider have to reach what their arithmetic allows (small models on a CPU: 4e-7 for
-/// gradients, 6e-5 for changes, since AdamW divides by what may be next to nothing); bfloat16 may
-/// be a quarter worse than transformers in bfloat16 is, or as far off as the design's bound for it.
+/// gradients, 6e-5 for changes, since AdamW divides by what may be next to nothing). A pretrained
+/// model, whose few huge activations cancel again, makes more of every rounding: its float32
+/// gradient may be twice as far off as that of transformers in float32. Bfloat16 may be a quarter
+/// worse than transformers in bfloat16 is, or as far off as the design's bound for it.
 Bounds bounds_of(DType dtype, const Vectors& vectors) {
-  if (dtype == DType::kFloat64) return {1e-12, 1e-12, 1e-12, 1e-12, 1e-12, 1e-10, 1e-10, 1e-12};
-  if (dtype == DType::kFloat32) return {5e-6, 5e-6, 5e-5, 1e-5, 5e-5, 1e-2, 2e-4, 5e-5};
-  const std::vector<double> theirs = vectors.doubles("error.bfloat16");
-  const auto bound = [&](size_t i, double least) { return std::max(1.25 * theirs.at(i), least); };
-  return {bound(0, 0),    bound(1, 0),    bound(2, 2e-2), bound(3, 5e-4),
-          bound(4, 5e-3), bound(5, 2e-2), INFINITY,       2 * bound(2, 2e-2)};
+  if (dtype == DType::kFloat64) return {1e-12, 1e-12, 1e-12, 1e-12, 1e-12, 1e-10, 1e-12, 1e-10};
+  const std::vector<double> theirs = vectors.doubles("error." + std::string(name_of(dtype)));
+  const double factor = dtype == DType::kFloat32 ? 2 : 1.25;
+  const auto bound = [&](size_t i, double least) { return std::max(factor * theirs.at(i), least); };
+  if (dtype == DType::kFloat32) {
+    return {5e-6, 5e-6, bound(2, 5e-5), 1e-5, 5e-5, 1e-2, bound(6, 5e-5), 2e-4};
+  }
+  return {bound(0, 0),
+          bound(1, 0),
+          bound(2, 2e-2),
+          bound(3, 5e-4),
+          bound(4, 5e-3),
+          bound(5, 2e-2),
+          bound(6, 2 * bound(2, 2e-2)),
+          INFINITY};
 }
 
 void print(const std::string& name, DType dtype, const Differences& d, const Vectors& vectors) {
   std::cout << name << ", " << name_of(dtype) << ", relative to float64:";
-  const double found[] = {d.log_prob, d.entropy, d.gradient, d.losses, d.grad_norms, d.changes};
-  const char* const names[] = {"log-probs", "entropies",  "gradient",
-                               "losses",    "grad norms", "weight changes"};
+  const double found[] = {d.log_prob,   d.entropy, d.gradient,  d.losses,
+                          d.grad_norms, d.changes, d.worst_norm};
+  const char* const names[] = {"log-probs",  "entropies",      "gradient",        "losses",
+                               "grad norms", "weight changes", "gradient's norms"};
   std::vector<double> theirs;
   if (dtype != DType::kFloat64) theirs = vectors.doubles("error." + std::string(name_of(dtype)));
   for (size_t i = 0; i < std::size(found); ++i) {
     std::cout << (i == 0 ? " " : ", ") << names[i] << " " << found[i];
     if (!theirs.empty()) std::cout << " (transformers " << theirs.at(i) << ")";
   }
-  std::cout << "; largest log-prob difference " << d.largest_log_prob << "; gradient's norm of "
-            << d.worst_tensor << " " << d.worst_norm << std::endl;
+  std::cout << ", the largest of " << d.worst_tensor << "; largest log-prob difference "
+            << d.largest_log_prob << std::endl;
 }
 
 void check(const std::string& folder, const parallel::MakeDevice& make_device, DType dtype) {
