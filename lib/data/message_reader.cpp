@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/json_text.h"
+
 namespace verlcpp::data {
 namespace {
 
@@ -80,7 +82,7 @@ Message read_message(const Json& json, const std::string& name, const Problem& p
 
 std::string read_tools(const Json& json, const Problem& problem) {
   if (json.is_null()) return "";
-  const Json tools = json.is_string() ? Json::parse(json.get<std::string>(), nullptr, false) : json;
+  const Json tools = json.is_string() ? parse_json_or_discard(json.get<std::string>()) : json;
   bool valid = tools.is_array();
   for (size_t i = 0; valid && i < tools.size(); ++i) valid = tools[i].is_object();
   if (!valid) {

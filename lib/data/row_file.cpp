@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/json_reason.h"
+#include "data/json_text.h"
 #include "data/line_file.h"
 #include "data/parquet.h"
 
@@ -16,17 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Visit = std::function<void(const FileRow&)>;
 
-constexpr int kMaxDepth = 64;  // printing a deeper value back would overflow the stack
-
 std::string ending_of(const std::string& path) {
   return std::filesystem::path(path).extension().string();
-}
-
-Json parse(std::string_view text) {
-  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxDepth) throw DataError("nested deeper than " + std::to_string(kMaxDepth));
-    return true;
-  });
 }
 
 bool is_blank(std::string_view text) {
@@ -51,7 +43,7 @@ void for_each_line_row(const std::string& path, const Visit& visit) {
     FileRow row{.origin = path + ":" + std::to_string(line.number), .json = nullptr, .problem = ""};
     Json json;
     try {
-      json = parse(line.text);
+      json = parse_json(line.text);
       row.json = &json;
     } catch (const Json::exception& error) {
       row.problem = "not JSON: " + json_reason(error.what(), true);
@@ -69,7 +61,7 @@ void for_each_element(const std::string& path, const Visit& visit) {
   text << in.rdbuf();
   Json array;
   try {
-    array = parse(text.view());
+    array = parse_json(text.view());
   } catch (const Json::exception& error) {
     throw DataError(path + " is not JSON: " + json_reason(error.what(), false));
   } catch (const DataError& error) {

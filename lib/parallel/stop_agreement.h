@@ -19,6 +19,7 @@ class StopAgreement {
   StopAgreement(int64_t members, const std::atomic<bool>* stop);
   /// Member `member` is at its next point: true = stop here. Stays true from the first time on.
   bool here(int64_t member);
+  bool wanted() const { return stop_ != nullptr && stop_->load(); }
 
  private:
   const std::atomic<bool>* stop_;
@@ -37,6 +38,8 @@ class StopPoint {
   StopPoint() = default;  // never stops
   StopPoint(StopAgreement& agreement, int64_t member) : agreement_(&agreement), member_(member) {}
   bool here() const { return agreement_ != nullptr && agreement_->here(member_); }
+  /// Whether a stop is asked for, which the ranks have not agreed on.
+  bool wanted() const { return agreement_ != nullptr && agreement_->wanted(); }
 
  private:
   StopAgreement* agreement_ = nullptr;

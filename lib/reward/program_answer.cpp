@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "data/json_text.h"
 #include "data/utf8.h"
 #include "reward/extras.h"
 
@@ -50,7 +51,7 @@ std::string reason_of(const Json& json, const char* name) {
 }  // namespace
 
 std::optional<Answer> parse_answer(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = data::parse_json_or_discard(line);
   if (!json.is_object()) return {};
   if (json.contains("fatal")) return Answer{Answer::Kind::kFatal, -1, {}, reason_of(json, "fatal")};
   if (json.contains("ready")) return Answer{Answer::Kind::kReady, -1, {}, ""};

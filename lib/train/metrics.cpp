@@ -31,6 +31,18 @@ std::string shortest(double value) {
   return {text.data(), end};
 }
 
+constexpr std::string_view kRowEnd = "}}";
+
+std::string json_members(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics.values()) {
+    // A data_source in a name may hold anything.
+    text += (text.empty() ? "" : ",") + nlohmann::json(name).dump() + ":" +
+            (std::isfinite(value) ? shortest(value) : "null");
+  }
+  return text;
+}
+
 /// The metrics file opened at its end.
 struct OpenFile {
   explicit OpenFile(const std::string& path)
@@ -118,15 +130,8 @@ std::string python_dict(const Metrics& metrics) {
 }
 
 std::string json_line(int64_t step, const Metrics& metrics) {
-  std::string line = "{\"step\":" + std::to_string(step) + ",\"data\":{";
-  bool first = true;
-  for (const auto& [name, value] : metrics.values()) {
-    // A data_source in a name may hold anything.
-    line += (first ? "" : ",") + nlohmann::json(name).dump() + ":" +
-            (std::isfinite(value) ? shortest(value) : "null");
-    first = false;
-  }
-  return line + "}}";
+  return "{\"step\":" + std::to_string(step) + ",\"data\":{" + json_members(metrics) +
+         std::string(kRowEnd);
 }
 
 std::string metrics_path(const std::string& project, const std::string& experiment) {
@@ -270,15 +275,56 @@ std::vector<std::string> MetricsFile::open(int64_t done_steps) const {
   return messages;
 }
 
-bool MetricsFile::append_if_later(int64_t step, const Metrics& metrics) const {
+bool MetricsFile::add_validation(int64_t step, const Metrics& metrics) const {
   make_folder(path_).sync();
   const Scan found = scan(std::numeric_limits<int64_t>::max() - 1);
   std::error_code none;
   const std::uintmax_t size =
       std::filesystem::exists(path_) ? std::filesystem::file_size(path_, none) : 0;
-  if (size != found.keep || found.lacks_line_feed || found.last_row >= step) return false;
+  if (size != found.keep || found.lacks_line_feed || found.last_row > step) return false;
+  if (found.last_row == step) return lacks_validation(step) && extend_last_row(step, metrics);
   append(step, metrics);
   return true;
+}
+
+bool MetricsFile::lacks_validation(int64_t step) const {
+  std::ifstream in(path_, std::ios::binary);
+  std::string line;
+  while (in && std::getline(in, line)) {
+    if (step_of(line) != step) continue;
+    const auto row = nlohmann::json::parse(line);
+    const auto names = row["data"].items();
+    return std::none_of(names.begin(), names.end(),
+                        [](const auto& item) { return item.key().starts_with("val-"); });
+  }
+  return false;
+}
+
+/// Its end is written over by more members and the same end, so that a kill leaves the one row or
+/// the other.
+bool MetricsFile::extend_last_row(int64_t step, const Metrics& metrics) const {
+  const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) throw DeviceError("metrics file " + path_ + ": cannot write: " + strerror(errno));
+  const std::string end = std::string(kRowEnd) + "\n";
+  const off_t at = ::lseek(fd, 0, SEEK_END) - static_cast<off_t>(end.size());
+  char found[4] = {};  // and what is before the end: { of a row without members
+  const bool ours = at > 0 && ::pread(fd, found, sizeof found, at - 1) == sizeof found &&
+                    std::string_view(found + 1, end.size()) == end;
+  const std::string text = (found[0] == '{' ? "" : ",") + json_members(metrics) + end;
+  const ssize_t written = ours ? ::pwrite(fd, text.data(), text.size(), at) : 0;
+  const int reason = errno;
+  const bool whole = written == static_cast<ssize_t>(text.size());
+  if (ours && !whole) {  // as it was
+    const bool back = ::pwrite(fd, end.data(), end.size(), at) > 0 &&
+                      ::ftruncate(fd, at + static_cast<off_t>(end.size())) == 0;
+    ::close(fd);
+    throw DeviceError("metrics file " + path_ + ": cannot write the validation of step " +
+                      std::to_string(step) + ": " +
+                      (written < 0 ? std::strerror(reason) : "the disk is full") +
+                      (back ? "" : "; a torn line is left"));
+  }
+  ::close(fd);
+  return ours;
 }
 
 void MetricsFile::append(int64_t step, const Metrics& metrics) const {

@@ -46,13 +46,16 @@ class MetricsFile {
   /// torn last line, DeviceError for one that cannot be written. Changes nothing.
   void check() const;
   /// For a run that continues after `done_steps`: cuts rows of later steps (all rows for 0) and a
-  /// torn last line,
-  /// ends a last row that lacks its line feed; returns what was cut, and which rows are missing, as
-  /// messages.
+  /// torn last line, ends a last row that lacks its line feed; returns what was cut, and which rows
+  /// are missing, as messages.
   std::vector<std::string> open(int64_t done_steps) const;
-  /// Appends where the file holds nothing but whole rows of earlier steps, or is not there yet;
-  /// else false, and it stays as it is.
-  bool append_if_later(int64_t step, const Metrics& metrics) const;
+  /// Adds what a validation after `step` found (names beginning with "val-") to that row, where it
+  /// is the last and has none yet, in one write; or as a row of its own where all rows are of
+  /// earlier steps or there is no file yet. Else, or where a line is torn, false, and the file
+  /// stays as it is.
+  bool add_validation(int64_t step, const Metrics& metrics) const;
+  /// Whether there is a row of `step` without a validation.
+  bool lacks_validation(int64_t step) const;
   /// One write. A row that does not fit is cut back at once.
   void append(int64_t step, const Metrics& metrics) const;
   /// Brings all rows to the disk.
@@ -63,6 +66,7 @@ class MetricsFile {
   struct Scan;
   Scan scan(int64_t done_steps) const;
   void write(const std::string& text, int64_t step) const;
+  bool extend_last_row(int64_t step, const Metrics& metrics) const;
   [[noreturn]] void throw_foreign(const std::string& line) const;
   [[noreturn]] void throw_disordered(int64_t line, int64_t step, int64_t before_line,
                                      int64_t before) const;

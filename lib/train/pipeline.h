@@ -16,7 +16,7 @@
 namespace verlcpp::train {
 
 /// Seconds spent in each phase of a step, under verl's timer names (gen, reward, old_log_prob, ref,
-/// adv, update_actor, save_checkpoint, step).
+/// adv, update_actor, save_checkpoint, step, testing, dump_rollout_generations).
 class PhaseTimer {
  public:
   PhaseTimer() = default;
@@ -85,14 +85,17 @@ std::optional<std::vector<data::Trajectory>> rollout_batch(const Engine& engine,
                                                            const Inputs& inputs, int64_t step);
 
 /// Scores the responses to `spec`, with their extras. Called by all ranks: world rank 0 scores, by
-/// rules or with the user's program, and the others get the same. DataError on rank 0 when the
-/// program fails and reward.custom_reward_function.on_failure is stop.
-ProgramStats score_responses(const Engine& engine, const Inputs& inputs, const RolloutSpec& spec,
-                             std::vector<data::Trajectory>& batch);
+/// rules or with the user's program, and the others get the same. Nothing where rank 0 was asked to
+/// stop meanwhile. DataError on rank 0 when the program fails and
+/// reward.custom_reward_function.on_failure is stop.
+std::optional<ProgramStats> score_responses(const Engine& engine, const Inputs& inputs,
+                                            const RolloutSpec& spec,
+                                            std::vector<data::Trajectory>& batch);
 
 /// 2. rewards of a step's generated responses (score_responses); recorded ones keep theirs.
-ProgramStats score_batch(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
-                         int64_t step, std::vector<data::Trajectory>& batch);
+std::optional<ProgramStats> score_batch(const Engine& engine, const TrainConfig& config,
+                                        const Inputs& inputs, int64_t step,
+                                        std::vector<data::Trajectory>& batch);
 
 /// The planner of each pass.
 using PlannerOf = std::function<Planner(Pass)>;

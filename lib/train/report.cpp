@@ -27,6 +27,8 @@ struct Report::State {
   Clock::time_point begin_time;
   int64_t done_at_start = 0, total = 0;
   std::vector<double> rewards;
+  int64_t row_step = 0;  // of the step that has not ended
+  Metrics row;
   std::string checkpoint, export_folder;
 };
 
@@ -101,14 +103,18 @@ void Report::begin(int64_t done_steps, int64_t total_steps) {
   }
 }
 
+bool Report::lacks_validation(int64_t step) const {
+  return state_->file && state_->file->lacks_validation(step);
+}
+
 void Report::first_validation(int64_t step, const Metrics& metrics) {
   const State& s = *state_;
   log::info("Initial validation metrics: " + python_dict(metrics));
   if (s.console) log::info(console_line(step, metrics));
-  if (s.file && !s.file->append_if_later(step, metrics)) {
-    log::info(
-        fmt::format("metrics file {}: has rows of step {} or later; no other for this validation",
-                    s.file->path(), step));
+  if (s.file && !s.file->add_validation(step, metrics)) {
+    log::info(fmt::format(
+        "metrics file {}: has a validation of step {} or later rows; this one is not added",
+        s.file->path(), step));
   }
   phase("validation");
 }
@@ -122,18 +128,25 @@ void Report::training_starts() {
 
 void Report::step(const StepOutcome& outcome) {
   State& s = *state_;
-  const Metrics metrics = step_metrics(config_, outcome);
-  s.rewards.push_back(metrics.at("critic/score/mean"));
+  s.row = step_metrics(config_, outcome);
+  s.row_step = outcome.step;
+  s.rewards.push_back(s.row.at("critic/score/mean"));
   if (s.terminal) std::cout << "\r\x1b[K" << std::flush;  // the bar makes room for the line
   for (size_t i = 0; i < outcome.updates.size(); ++i) {
     if (std::isfinite(outcome.updates[i].grad_norm)) continue;
     log::warning(fmt::format("step {}: grad_norm of update {} is {}; the update was skipped",
                              outcome.step, i + 1, outcome.updates[i].grad_norm));
   }
-  if (s.console) log::info(console_line(outcome.step, metrics));
-  if (s.file) s.file->append(outcome.step, metrics);
-  if (outcome.validation && outcome.step == s.total) {
-    log::info("Final validation metrics: " + python_dict(*outcome.validation));
+  if (s.file) s.file->append(outcome.step, s.row);
+}
+
+void Report::end_step(const std::optional<Metrics>& validation) {
+  State& s = *state_;
+  if (validation) s.row.set(*validation);
+  if (s.console) log::info(console_line(s.row_step, s.row));
+  if (validation && s.file) s.file->add_validation(s.row_step, *validation);
+  if (validation && s.row_step == s.total) {
+    log::info("Final validation metrics: " + python_dict(*validation));
   }
   if (!s.first_step_done) {
     s.first_step_done = true;
@@ -141,9 +154,9 @@ void Report::step(const StepOutcome& outcome) {
                           seconds_since(s.start)));
   }
   if (s.terminal) {
-    std::cout << progress_bar(outcome.step, s.total, seconds_since(s.begin_time), s.done_at_start)
+    std::cout << progress_bar(s.row_step, s.total, seconds_since(s.begin_time), s.done_at_start)
               << std::flush;
-    if (outcome.step == s.total) std::cout << '\n';
+    if (s.row_step == s.total) std::cout << '\n';
   }
 }
 

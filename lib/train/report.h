@@ -24,7 +24,6 @@ struct StepOutcome {
   double lr = 0;
   int64_t peak_bytes = 0, reserved_bytes = 0;  // of rank 0's backend
   const PhaseTimer& timer;
-  const std::optional<Metrics>& validation;  // after this step
 };
 
 /// Rank 0's voice: start-up times, verl's console line and JSONL metrics file, the progress bar,
@@ -41,12 +40,16 @@ class Report {
   void check_files() const;
   /// The run goes on after `done_steps` of `total_steps`; cuts metrics of later steps.
   void begin(int64_t done_steps, int64_t total_steps);
-  /// A validation before training, after `step` steps. It becomes a row of the metrics file where
-  /// this has none of that step or a later one.
+  /// Whether the metrics file has a row of `step` without a validation.
+  bool lacks_validation(int64_t step) const;
+  /// A validation before training, after `step` steps (MetricsFile::add_validation).
   void first_validation(int64_t step, const Metrics& metrics);
   /// The first training step comes next.
   void training_starts();
+  /// A step's row of the metrics file. end_step() comes next, when its validation is over.
   void step(const StepOutcome& outcome);
+  /// The step's console line, with its validation if there was one, which also goes into its row.
+  void end_step(const std::optional<Metrics>& validation);
   /// Whether there is a metrics file.
   bool keeps_rows() const;
   /// Brings the metrics so far to the disk: a checkpoint must not be there before its steps' rows.

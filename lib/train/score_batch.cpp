@@ -9,6 +9,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// Leaves the scoring, from within.
+struct Stopped {};
+
 /// Doubles read back to the same ones; texts are UTF-8.
 std::string encode(std::span<const reward::Reward> rewards) {
   Json all = Json::array();
@@ -51,26 +54,34 @@ std::vector<reward::Sample> samples(const Inputs& inputs, const RolloutSpec& spe
 
 }  // namespace
 
-ProgramStats score_responses(const Engine& engine, const Inputs& inputs, const RolloutSpec& spec,
-                             std::vector<data::Trajectory>& batch) {
-  std::string mine;
+std::optional<ProgramStats> score_responses(const Engine& engine, const Inputs& inputs,
+                                            const RolloutSpec& spec,
+                                            std::vector<data::Trajectory>& batch) {
+  std::string mine;  // stays empty when it stops
   ProgramStats stats;
   if (engine.comm.world.rank() == 0) {
     reward::Manager& manager = *inputs.reward;
     stats = {-manager.failures(), -manager.restarts()};
-    mine = encode(
-        manager.score(samples(inputs, spec, batch), [&engine] { engine.comm.status.beat(); }));
+    try {
+      mine = encode(manager.score(samples(inputs, spec, batch), [&engine] {
+        engine.comm.status.beat();
+        if (engine.comm.world_stop.wanted()) throw Stopped();
+      }));
+    } catch (const Stopped&) {
+    }
     stats.failures += manager.failures();
     stats.restarts += manager.restarts();
   }
   const auto all = engine.comm.world.all_gather_bytes(std::as_bytes(std::span(mine)));
+  if (all[0].empty()) return {};
   decode({reinterpret_cast<const char*>(all[0].data()), all[0].size()}, batch);
   return stats;
 }
 
-ProgramStats score_batch(const Engine& engine, const TrainConfig& config, const Inputs& inputs,
-                         int64_t step, std::vector<data::Trajectory>& batch) {
-  if (config.actor_rollout_ref.rollout.name == "replay") return {};
+std::optional<ProgramStats> score_batch(const Engine& engine, const TrainConfig& config,
+                                        const Inputs& inputs, int64_t step,
+                                        std::vector<data::Trajectory>& batch) {
+  if (config.actor_rollout_ref.rollout.name == "replay") return ProgramStats();
   return score_responses(engine, inputs, training_rollout(config, inputs, step), batch);
 }
 

@@ -49,7 +49,7 @@ void set_data(const TrainConfig& config, const StepExperience& step, Metrics& me
   const auto advantage = trainable(batch, step.experience.advantage);
   metrics.set_summary("critic/advantages", advantage);
   metrics.set_summary("critic/returns", advantage);  // GRPO: returns are the advantages
-  const auto response_limit = static_cast<double>(config.data.max_response_length);
+  const auto response_limit = static_cast<double>(config.actor_rollout_ref.rollout.response_length);
   set_lengths(metrics, "response_length", response, response_limit);
   set_lengths(metrics, "response_length_non_aborted", response, response_limit);
   metrics.set("response/aborted_ratio", 0);  // a response has at least one token
@@ -210,7 +210,6 @@ Metrics step_metrics(const TrainConfig& config, const StepOutcome& outcome) {
   Metrics metrics;
   metrics.set("training/global_step", static_cast<double>(outcome.step));
   metrics.set("training/epoch", static_cast<double>(outcome.epoch));
-  if (outcome.validation) metrics.set(*outcome.validation);
   set_actor(config, outcome, metrics);
   set_data(config, outcome.experience, metrics);
   set_reward_extras(outcome.experience, metrics);

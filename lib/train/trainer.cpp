@@ -49,12 +49,14 @@ bool Trainer::run() {
   const std::optional<std::string> resumed = resume();
   if (engine_.comm.world_stop.here()) throw StoppedAtStart();
   if (report_ != nullptr) report_->phase("resume");
-  begin(resumed);
-  if (validation_.before_training()) {
-    const std::optional<Metrics> found = validate_weights();
-    if (!found) return false;
-    if (report_ != nullptr) report_->first_validation(done_steps_, *found);
+  check_files();
+  std::optional<Metrics> validation;
+  if (begins_with_validation(resumed.has_value())) {
+    validation = validate_weights();
+    if (!validation) return false;
   }
+  begin(resumed);
+  if (validation && report_ != nullptr) report_->first_validation(done_steps_, *validation);
   if (config_.trainer.val_only) return true;
   if (report_ != nullptr) report_->training_starts();
   while (done_steps_ < inputs_.total_steps) {
@@ -71,9 +73,7 @@ void Trainer::start_beat() const {
   if (stop_signal_ != 0) throw StoppedAtStart();
 }
 
-/// From here on files change; the checks come first, and the tracker before rows are cut, so that a
-/// kill in between leaves no checkpoint of one run beside rows of another.
-void Trainer::begin(const std::optional<std::string>& resumed) {
+void Trainer::check_files() const {
   if (report_ == nullptr) return;
   report_->check_files();
   if (config_.trainer.val_before_train && inputs_.validation.rows.empty() && !inputs_.recorded) {
@@ -81,7 +81,22 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
         "trainer.val_before_train=True: no validation before training, for data.val_files is not "
         "set");
   }
-  if (config_.trainer.val_only) return;
+}
+
+/// As the run asks for, or because an earlier part of this run ended between a step's row and its
+/// validation. All ranks call it.
+bool Trainer::begins_with_validation(bool resumed) const {
+  if (validation_.before_training()) return true;
+  if (!resumed || !validation_.after(done_steps_, inputs_.total_steps)) return false;
+  const bool lacks = report_ != nullptr && report_->lacks_validation(done_steps_);
+  const std::string mine = lacks ? "lacks" : "";
+  return !engine_.comm.world.all_gather_bytes(std::as_bytes(std::span(mine)))[0].empty();
+}
+
+/// From here on files change: the tracker before rows are cut, so that a kill in between leaves no
+/// checkpoint of one run beside rows of another.
+void Trainer::begin(const std::optional<std::string>& resumed) {
+  if (report_ == nullptr || config_.trainer.val_only) return;
   const RolloutConfig& rollout = config_.actor_rollout_ref.rollout;
   int64_t kept = 0;
   if (rollout.record_path) {
@@ -94,7 +109,8 @@ void Trainer::begin(const std::optional<std::string>& resumed) {
   notice_.emplace(stop_signal_);
 }
 
-/// False: the ranks agreed to stop, and nothing of this step remains.
+/// False: the ranks agreed to stop, and nothing of this step remains, or all of it but its
+/// validation.
 bool Trainer::train_step(int64_t step) {
   if (engine_.comm.world_stop.here()) return false;
   PhaseTimer timer(engine_.comm.status);
@@ -119,11 +135,8 @@ bool Trainer::train_step(int64_t step) {
   });
   if (!experience) return false;
   update_seconds_ = timer.seconds().at("update_actor");
-  std::optional<Metrics> validation;
-  if (validation_.after(done_steps_, inputs_.total_steps)) {
-    timer.time("testing", [&] { validation = validate_weights(); });
-  }
-  dump_rollout(step, experience->experience.batch, timer);
+  // What fails from here on costs nothing of a finished step.
+  const std::exception_ptr failed = dump_rollout(step, experience->experience.batch, timer);
   if (report_ != nullptr) {
     report_->step({.step = done_steps_,
                    .epoch = step / inputs_.steps_per_epoch,
@@ -133,12 +146,28 @@ bool Trainer::train_step(int64_t step) {
                    .lr = lr,
                    .peak_bytes = engine_.backend.peak_bytes().total,
                    .reserved_bytes = engine_.backend.reserved_bytes(),
-                   .timer = timer,
-                   .validation = validation});
+                   .timer = timer});
   }
   if (is_save_step(done_steps_)) publish_checkpoint();
+  if (failed) std::rethrow_exception(failed);
+  const bool whole = end_step(timer);
   if (notice_) notice_->set("");  // the next stop point is near
-  return true;
+  return whole;
+}
+
+/// The step's validation, where it has one, and its line. False: the validation was dropped.
+bool Trainer::end_step(PhaseTimer& timer) {
+  const bool validates = validation_.after(done_steps_, inputs_.total_steps);
+  std::optional<Metrics> found;
+  try {
+    if (validates) timer.time("testing", [&] { found = validate_weights(); });
+  } catch (...) {
+    if (report_ != nullptr) report_->end_step({});
+    throw;
+  }
+  if (found) found->set("timing_s/testing", timer.seconds().at("testing"));
+  if (report_ != nullptr) report_->end_step(found);
+  return found || !validates;
 }
 
 /// Nothing when the ranks agreed to stop: what has been trained stays as it is.
@@ -153,24 +182,32 @@ std::optional<Metrics> Trainer::validate_weights() {
   return metrics;
 }
 
-void Trainer::dump_rollout(int64_t step, std::span<const data::Trajectory> batch,
-                           PhaseTimer& timer) const {
+/// What kept it from being written, if anything.
+std::exception_ptr Trainer::dump_rollout(int64_t step, std::span<const data::Trajectory> batch,
+                                         PhaseTimer& timer) const {
   const auto& folder = config_.trainer.rollout_data_dir;
-  if (report_ == nullptr || !folder) return;
-  timer.time("dump_rollout_generations", [&] {
-    dump_generations(kRolloutDataDir, *folder, step + 1, *inputs_.tokenizer,
-                     training_rollout(config_, inputs_, step), batch);
-  });
+  if (report_ == nullptr || !folder) return {};
+  try {
+    timer.time("dump_rollout_generations", [&] {
+      dump_generations(kRolloutDataDir, *folder, step + 1, *inputs_.tokenizer,
+                       training_rollout(config_, inputs_, step), batch);
+    });
+  } catch (...) {
+    return std::current_exception();
+  }
+  return {};
 }
 
 /// What comes before the update: nothing of it lasts, so it is dropped when the ranks stop.
 std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) {
   std::optional<std::vector<data::Trajectory>> batch;
   std::optional<StepExperience> experience;
-  ProgramStats program;
+  std::optional<ProgramStats> program;
   timer.time("gen", [&] { batch = rollout_batch(engine_, weights_, config_, inputs_, step); });
   if (batch && !engine_.comm.world_stop.here()) {
     timer.time("reward", [&] { program = score_batch(engine_, config_, inputs_, step, *batch); });
+  }
+  if (program) {
     if (!warm_) warm_up_attention(engine_, config_, *batch, step, report_ != nullptr);
     warm_ = true;
     experience = make_experience(engine_, weights_, reference_.get(), config_, std::move(*batch),
@@ -179,8 +216,11 @@ std::optional<StepExperience> Trainer::collect(int64_t step, PhaseTimer& timer) 
   }
   if (!experience && report_ != nullptr) {
     const std::string phase = engine_.comm.status.snapshot().phase;
-    log::info(fmt::format("{}: dropping the {} of step {}", signal_name(stop_signal_),
-                          phase == "gen" ? "rollout" : "log-probs", step + 1));
+    const std::string what = phase == "gen"      ? "rollout"
+                             : phase == "reward" ? "rewards"
+                                                 : "log-probs";
+    log::info(
+        fmt::format("{}: dropping the {} of step {}", signal_name(stop_signal_), what, step + 1));
   }
   return experience;
 }

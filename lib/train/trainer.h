@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,9 +27,10 @@ namespace verlcpp::train {
 /// and checkpoints; no maths, no YAML, no CUDA.
 ///
 /// A finished step N on the disk, in this order, so that a kill at any moment loses no row and
-/// doubles none: checkpoint N aside, dumps of step N and of the validation after it, row N of the
-/// metrics and step N's recorded rollouts, checkpoint N renamed, the tracker. What lies beyond the
-/// tracker's step is cut or replaced on resume.
+/// doubles none: checkpoint N aside, the dump of step N, row N of the metrics and step N's recorded
+/// rollouts, checkpoint N renamed, the tracker; then the validation after it, its dump, and what it
+/// found added to row N. On resume rows beyond the tracker's step are cut, dumps of steps that are
+/// done again replaced, and a validation that row N lacks is made up for.
 class Trainer {
  public:
   /// Loads or makes the first weights. `report` is rank 0's, null elsewhere. `stop_signal`
@@ -38,18 +40,23 @@ class Trainer {
           const std::atomic<int>& stop_signal);
   /// Resumes by resume_mode and runs to the last step: true. When the ranks agree to stop: drops a
   /// step that has not come to its update, finishes one that has, saves what is not saved yet and
-  /// returns false. A stop that is seen before training begins changes no file; one before the
-  /// first step only what beginning changes: leftovers removed, the tracker, rows cut. With
-  /// trainer.val_only it validates and ends, and nothing changes but the metrics.
+  /// returns false. A stop that is seen before training begins, in a first validation too, changes
+  /// no file; one before the first step only what beginning changes: leftovers removed, the
+  /// tracker, rows cut. With trainer.val_only it validates and ends, and nothing changes but the
+  /// metrics.
   bool run();
 
  private:
+  void check_files() const;
+  bool begins_with_validation(bool resumed) const;
   void begin(const std::optional<std::string>& resumed);
   void start_beat() const;
   bool train_step(int64_t step);
   std::optional<StepExperience> collect(int64_t step, PhaseTimer& timer);
   std::optional<Metrics> validate_weights();
-  void dump_rollout(int64_t step, std::span<const data::Trajectory> batch, PhaseTimer& timer) const;
+  bool end_step(PhaseTimer& timer);
+  std::exception_ptr dump_rollout(int64_t step, std::span<const data::Trajectory> batch,
+                                  PhaseTimer& timer) const;
   void end_stopped();
   void take_over(const std::optional<std::string>& resumed);
   void take_folder();

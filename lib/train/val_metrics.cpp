@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,15 +53,31 @@ const data::RewardExtra* find_extra(const data::Trajectory& response, const std:
   return nullptr;
 }
 
-/// The numbers called `name`, where all responses have one.
+/// The numbers called `name`, where all responses have one. A response without an acc could not be
+/// scored (reward.custom_reward_function.on_failure=zero) and counts as 0 beside others.
 std::optional<std::vector<double>> numbers(Group group, const std::string& name) {
   std::vector<double> values;
   for (const data::Trajectory& response : group) {
     const data::RewardExtra* extra = find_extra(response, name);
-    if (extra == nullptr || !extra->number) return std::nullopt;
-    values.push_back(*extra->number);
+    const bool failed = extra == nullptr && name == kAcc;
+    if (!failed && (extra == nullptr || !extra->number)) return std::nullopt;
+    values.push_back(failed ? 0 : *extra->number);
   }
   return values;
+}
+
+/// The names of extras in their order. `with_acc`: the data source has some.
+std::vector<std::string> extra_names(Group group, bool with_acc) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    const bool known = std::find(names.begin(), names.end(), name) != names.end();
+    if (!known && name != kReward) names.push_back(name);  // reward is verl's own name
+  };
+  for (const data::Trajectory& response : group) {
+    for (const data::RewardExtra& extra : response.reward_extras) add(extra.name);
+  }
+  if (with_acc) add(kAcc);
+  return names;
 }
 
 /// What the responses answered; nothing where one has no `pred`.
@@ -74,7 +91,8 @@ std::vector<std::string> votes(Group group) {
   return all;
 }
 
-void add_group(const algo::ResponseStatistics& statistics, Group group, Variables& variables) {
+void add_group(const algo::ResponseStatistics& statistics, Group group, bool with_acc,
+               Variables& variables) {
   const std::vector<std::string> answers = votes(group);
   const auto add = [&](const std::string& variable, std::span<const double> values) {
     Statistics& means = variables[variable];
@@ -87,9 +105,8 @@ void add_group(const algo::ResponseStatistics& statistics, Group group, Variable
   std::vector<double> scores;
   for (const data::Trajectory& response : group) scores.push_back(response.reward);
   add(kReward, scores);
-  for (const data::RewardExtra& extra : group.front().reward_extras) {
-    if (extra.name == kReward) continue;  // verl's own name
-    if (const auto values = numbers(group, extra.name)) add(extra.name, *values);
+  for (const std::string& name : extra_names(group, with_acc)) {
+    if (const auto values = numbers(group, name)) add(name, *values);
   }
 }
 
@@ -107,10 +124,15 @@ bool is_core(const std::string& statistic, int64_t n) {
 Metrics validation_metrics(std::span<const data::Trajectory> responses, int64_t n) {
   expects(n >= 1 && std::ssize(responses) % n == 0, "n responses to each prompt");
   const algo::ResponseStatistics statistics(n);
+  std::set<std::string> with_acc;  // data sources
+  for (const data::Trajectory& response : responses) {
+    if (find_extra(response, kAcc) != nullptr) with_acc.insert(response.data_source);
+  }
   DataSources sources;
   for (size_t first = 0; first < responses.size(); first += static_cast<size_t>(n)) {
     const Group group = responses.subspan(first, static_cast<size_t>(n));
-    add_group(statistics, group, sources[group.front().data_source]);
+    const std::string& source = group.front().data_source;
+    add_group(statistics, group, with_acc.contains(source), sources[source]);
   }
   Metrics metrics;
   for (const auto& [source, variables] : sources.items()) {

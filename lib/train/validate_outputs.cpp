@@ -20,9 +20,13 @@ namespace fs = std::filesystem;
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
-  const fs::path left = fs::weakly_canonical(fs::absolute(a, failed), failed);
+  const auto place = [&failed](const std::string& name) {
+    const fs::path path = fs::weakly_canonical(fs::absolute(name, failed), failed);
+    return path.has_filename() ? path : path.parent_path();  // a name may end with /
+  };
+  const fs::path left = place(a);
   if (failed) return a == b;
-  const fs::path right = fs::weakly_canonical(fs::absolute(b, failed), failed);
+  const fs::path right = place(b);
   return failed ? a == b : left == right;
 }
 

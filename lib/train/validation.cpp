@@ -61,13 +61,14 @@ std::optional<Metrics> Validation::run(const model::ParameterBuffer& weights, in
   const RolloutSpec spec = validation_rollout(config_, inputs_, step);
   auto responses = answers(weights, spec);
   if (!responses) return {};
-  const ProgramStats program = score_responses(engine_, inputs_, spec, *responses);
+  const std::optional<ProgramStats> program = score_responses(engine_, inputs_, spec, *responses);
+  if (!program) return {};
   if (!reports_) return Metrics();
-  if (program.failures > 0) {
+  if (program->failures > 0) {
     log::warning(
         fmt::format("validation after step {}: the reward program failed for {} of {} "
                     "responses, which count as 0",
-                    step, program.failures, responses->size()));
+                    step, program->failures, responses->size()));
   }
   if (const auto& folder = config_.trainer.validation_data_dir) {
     dump_generations(kValidationDataDir, *folder, step, *inputs_.tokenizer, spec, *responses);

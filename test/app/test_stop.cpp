@@ -108,6 +108,23 @@ TEST_CASE("a stop in a log-prob phase drops it and saves the steps before") {
                      SIGTERM);
 }
 
+TEST_CASE("a stop while a program scores drops the rewards at once") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("score.py", R"(
+import time
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    print("scoring", flush=True)
+    time.sleep(1000)
+)");
+  Child child(quickstart(folder.path(), 2, {"reward.custom_reward_function.path=" + file}));
+  REQUIRE(child.wait_until(
+      [&] { return child.out().find("reward program: scoring") != std::string::npos; }));
+  const Outcome stopped = stop(child, SIGTERM);
+  INFO(stopped.out << stopped.err);
+  CHECK(stopped.code == kStopped);
+  CHECK_THAT(stopped.out, ContainsSubstring("SIGTERM: dropping the rewards of step 1\n"));
+}
+
 TEST_CASE("a stop in the update finishes it, counts the step and saves") {
   const TemporaryFolder folder;
   const auto more = endless({"actor_rollout_ref.actor.ppo_epochs=40"});
@@ -132,12 +149,12 @@ TEST_CASE("a stop in a validation drops it; the step before it is saved and has 
                                 rollout + "val_kwargs.n=4000",
                                 rollout + "val_kwargs.do_sample=True",
                                 rollout + "val_kwargs.temperature=1"};
-  const auto stopped_in_it = [&](const TemporaryFolder& folder, const std::string& when) {
+  const auto stopped_in_it = [&](const TemporaryFolder& folder, const std::string& when,
+                                 int steps = 5) {
     auto all = more;
     all.push_back(when);
-    Child child(quickstart(folder.path(), 5, all));
-    REQUIRE(child.wait_until(
-        [&] { return child.out().find("Total training steps") != std::string::npos; }));
+    Child child(quickstart(folder.path(), steps, all));
+    REQUIRE(child.wait_until([&] { return child.out().find("dataset len") != std::string::npos; }));
     std::this_thread::sleep_for(std::chrono::seconds(2));  // far beyond a step
     Outcome outcome = stop(child, SIGTERM);
     INFO(outcome.out << outcome.err);
@@ -152,6 +169,24 @@ TEST_CASE("a stop in a validation drops it; the step before it is saved and has 
   CHECK(metrics_lines(after.path()).size() == 1);
   CHECK(tracked_step(after.path()) == 1);
   CHECK(saved_steps(after.path()) == std::vector<int>{1});
+
+  // After the last step too it is a run that was stopped, which goes on with its validation.
+  const TemporaryFolder last;
+  CHECK_THAT(stopped_in_it(last, "trainer.test_freq=1", 1),
+             ContainsSubstring("stopped by SIGTERM"));
+  CHECK(tracked_step(last.path()) == 1);
+  CHECK_THAT(stopped_in_it(last, "trainer.test_freq=1", 1),
+             ContainsSubstring("SIGTERM: dropping the validation after step 1\n"));
+
+  // Before training it changes nothing, not even what a run without resuming begins with.
+  const TemporaryFolder old;
+  expect_success(quickstart(old.path(), 2, {"trainer.save_freq=1"}));
+  const auto rows = metrics_lines(old.path());
+  more.push_back("trainer.resume_mode=disable");
+  stopped_in_it(old, "trainer.val_before_train=True");
+  CHECK(metrics_lines(old.path()) == rows);
+  CHECK(tracked_step(old.path()) == 2);
+  more.pop_back();
 
   const TemporaryFolder before;
   CHECK_THAT(stopped_in_it(before, "trainer.val_before_train=True"),

@@ -206,6 +206,50 @@ TEST_CASE("a validation repeats after resuming, and its row is not doubled") {
   CHECK(metrics_lines(parts.path()) == metrics_lines(whole.path()));
 }
 
+TEST_CASE("a validation that fails costs no step, and is made up for by the next run") {
+  const TemporaryFolder folder, whole;
+  const std::string text = file_text(val_file(folder));
+  std::istringstream lines(text);
+  std::string other;
+  for (std::string line; std::getline(lines, line);) {
+    json row = json::parse(line);
+    row["data_source"] = "tested";
+    other += row.dump() + "\n";
+  }
+  const auto run = [&](const TemporaryFolder& in, const std::string& raises) {
+    const std::string scorer =
+        in.write("score.py",
+                 "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+                 "    if data_source == 'tested' and " +
+                     raises +
+                     ": raise ValueError('no validation')\n"
+                     "    return float(len(solution_str) % 2)\n");
+    return run_binary(
+        quickstart(in.path(), 2,
+                   {"data.val_files=" + in.write("tested.jsonl", other), "trainer.test_freq=2",
+                    "trainer.save_freq=2", "reward.custom_reward_function.path=" + scorer,
+                    "trainer.validation_data_dir=" + in.path() + "/val"}));
+  };
+  const Outcome failed = run(folder, "True");
+  CHECK(failed.code == 2);
+  CHECK_THAT(failed.err, ContainsSubstring("no validation"));
+  CHECK_THAT(failed.out, ContainsSubstring("step:2 - "));
+  CHECK(saved_steps(folder.path()) == std::vector<int>{2});
+  CHECK(tracked_step(folder.path()) == 2);
+  CHECK(strays(folder.path()).empty());
+  CHECK(metrics_lines(folder.path()).size() == 2);
+  CHECK(rows(folder.path(), true).empty());
+
+  CHECK(run(folder, "False").code == 0);
+  CHECK(run(whole, "False").code == 0);
+  CHECK(metrics_lines(folder.path()) == metrics_lines(whole.path()));
+  CHECK(steps(rows(folder.path(), true)) == std::vector<int>{2});
+  CHECK(file_text(folder.path() + "/val/2.jsonl") == file_text(whole.path() + "/val/2.jsonl"));
+  const std::string before = file_text(folder.path() + "/logs/run.jsonl");
+  CHECK(run(folder, "True").code == 0);  // nothing is left to do
+  CHECK(file_text(folder.path() + "/logs/run.jsonl") == before);
+}
+
 TEST_CASE("dumps hold what was generated, and are replaced when a step is repeated") {
   const TemporaryFolder folder;
   const std::string trained = folder.path() + "/out/trained", tested = folder.path() + "/out/val";
@@ -270,6 +314,8 @@ TEST_CASE("validations that cannot be are refused before anything is loaded") {
   check_refused({rollouts + file + "/dumps"}, {"trainer.rollout_data_dir = ", "cannot be written"});
   const std::string out = folder.path() + "/out";
   check_refused({rollouts + out, "trainer.validation_data_dir=" + out + "/../out"},
+                {"trainer.validation_data_dir = ", "trainer.rollout_data_dir = "});
+  check_refused({rollouts + out, "trainer.validation_data_dir=" + out + "/"},
                 {"trainer.validation_data_dir = ", "trainer.rollout_data_dir = "});
   const std::string row = folder.write("7.jsonl", file_text(file));
   check_refused({rollouts + folder.path(), "data.val_files=" + row},

@@ -225,6 +225,12 @@ TEST_CASE("garbage, early ends and floods of an executable are reported") {
              ContainsSubstring("no answer to a question: {\"id\": 99"));
   CHECK_THAT(failure(script("echo '{\"id\": 0, \"result\": 1e999}'; cat >/dev/null\n"), {"a"}),
              ContainsSubstring("no answer"));
+  // Printing this back would overflow the stack.
+  const std::string deep = "head -c 100000 /dev/zero | tr '\\0' ";
+  CHECK_THAT(failure(script("printf '{\"id\": 0, \"result\": {\"score\": 1, \"x\": '; " + deep +
+                            "'['; " + deep + "']'; echo '}}'; cat >/dev/null\n"),
+                     {"a"}),
+             ContainsSubstring("no answer to a question: {\"id\": 0"));
   CHECK_THAT(failure(script("yes x | tr -d '\\n'\n"), {"a"}),
              ContainsSubstring("it wrote a line of more than 16777216 bytes"));
   CHECK_THAT(failure(script("echo why >&2; kill -SEGV $$\n"), {"a"}),

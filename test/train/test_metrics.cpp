@@ -292,23 +292,53 @@ TEST_CASE("a metrics row of step 0, before training, lies first and goes with a 
   const MetricsFile file(path);
   Metrics metrics;
   metrics.set("val-core/a\"b/acc/mean@1", 0.5);
-  CHECK(file.append_if_later(0, metrics));
+  CHECK(file.add_validation(0, metrics));
   CHECK(text_of(path) == "{\"step\":0,\"data\":{\"val-core/a\\\"b/acc/mean@1\":0.5}}\n");
-  CHECK_FALSE(file.append_if_later(0, metrics));
+  CHECK_FALSE(file.add_validation(0, metrics));
   file.append(1, metrics);
   CHECK(file.open(1).empty());
   CHECK(file.open(0) == Lines{"metrics file " + path + ": cut 2 row(s) from step 0 on"});
   CHECK(text_of(path).empty());
 }
 
+TEST_CASE("a validation goes into the last row, once") {
+  const TempFolder folder;
+  Metrics metrics;
+  metrics.set("val-core/a/acc/mean@1", 0.5);
+  metrics.set("timing_s/testing", 2);
+  const std::string found = "\"val-core/a/acc/mean@1\":0.5,\"timing_s/testing\":2}}\n";
+  const std::string rows = "{\"step\":1,\"data\":{\"a\":1}}\n{\"step\":2,\"data\":{";
+  const std::string path = folder.write("rows.jsonl", rows + "\"a\":1}}\n");
+  const MetricsFile file(path);
+  CHECK(file.lacks_validation(2));
+  CHECK_FALSE(file.lacks_validation(3));  // no such row
+  CHECK_FALSE(file.add_validation(1, metrics));
+  CHECK(file.add_validation(2, metrics));
+  CHECK(text_of(path) == rows + "\"a\":1," + found);
+  CHECK_FALSE(file.lacks_validation(2));
+  CHECK(file.lacks_validation(1));
+  CHECK_FALSE(file.add_validation(2, metrics));
+  CHECK(text_of(path) == rows + "\"a\":1," + found);
+  CHECK(file.open(2).empty());
+
+  folder.write("rows.jsonl", rows + "}}\n");
+  CHECK(file.add_validation(2, metrics));
+  CHECK(text_of(path) == rows + found);
+  for (const char* end : {" }}\n\n", "} }\n"}) {  // whole rows, but not as we end them
+    folder.write("rows.jsonl", rows + end);
+    CHECK_FALSE(file.add_validation(2, metrics));
+    CHECK(text_of(path) == rows + end);
+  }
+}
+
 TEST_CASE("a validation's row is not added to rows of later steps, nor to half a row") {
   const TempFolder folder;
   const Metrics metrics;
   for (const std::string& text : std::vector<std::string>{
-           "{\"step\":3,\"data\":{}}\n", "{\"step\":1,\"data\":{}}",
+           "{\"step\":3,\"data\":{}}\n", "{\"step\":2,\"data\":{}}", "{\"step\":1,\"data\":{}}",
            "{\"step\":1,\"data\":{}}\n{\"ste", "{\"step\":1,\"data\":{}}\n\n"}) {
     const std::string path = folder.write("rows.jsonl", text);
-    CHECK_FALSE(MetricsFile(path).append_if_later(2, metrics));
+    CHECK_FALSE(MetricsFile(path).add_validation(2, metrics));
     CHECK(text_of(path) == text);
   }
 }

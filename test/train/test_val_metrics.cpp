@@ -81,6 +81,18 @@ TEST_CASE("validation: core are mean, maj and best over all responses; texts onl
   CHECK(got.at("val-aux/s/acc/std@4") == 0);
 }
 
+TEST_CASE("validation: a response that a program could not score has an acc of 0 beside others") {
+  using reward::extra;
+  std::vector<data::Trajectory> all;
+  add(all, "s", {{0}, {0}});  // the first prompt, too
+  add(all, "s", {{1, {extra("acc", 1.0)}}, {0}});
+  add(all, "none", {{0}, {0}});
+  const Metrics got = validation_metrics(all, 2);
+  CHECK(got.at("val-core/s/acc/mean@2") == 0.25);
+  CHECK(got.at("val-aux/s/reward/mean@2") == 0.25);
+  CHECK(got.at("val-core/none/reward/mean@2") == 0);
+}
+
 TEST_CASE("validation: a variable counts for the prompts whose responses all have its number") {
   using reward::extra;
   std::vector<data::Trajectory> all;
