@@ -50,7 +50,10 @@ def find_file(source):
     path = pathlib.Path(source)
     if path.suffix == ".gguf":
         return path if path.is_file() else sys.exit(f"{path}: no such file")
-    package = importlib.util.find_spec(source.replace("-", "_"))
+    try:
+        package = importlib.util.find_spec(source.replace("-", "_"))
+    except (ImportError, ValueError):
+        package = None
     if package is None or not package.submodule_search_locations:
         sys.exit(f"{source}: neither a .gguf file nor a Python package that is installed")
     files = list(pathlib.Path(package.submodule_search_locations[0]).glob("*.gguf"))

@@ -97,6 +97,8 @@ def main():
     options = parser.parse_args()
     if reasoning_gym is None:
         sys.exit("make_tasks: needs the Python package reasoning-gym")
+    if options.rows < 1 or options.val_rows < 1:
+        parser.error("--rows and --val-rows are at least 1")
     tasks = options.tasks or [(name, {}) for name in TASKS]
     split_rows = {"train": [], "test": []}
     counts = {"train": -(-options.rows // len(tasks)), "test": -(-options.val_rows // len(tasks))}
@@ -104,6 +106,10 @@ def main():
         both = iter(questions(name, values, sum(counts.values()), options.seed))
         for split, rows in split_rows.items():
             rows += [(name, *next(both)) for _ in range(counts[split])]
+    seen = {question for _, question, _ in split_rows["train"]}
+    both = sum(question in seen for _, question, _ in split_rows["test"])
+    if both:
+        sys.exit(f"{both} questions would be in both files; name tasks that do not overlap")
     options.folder.mkdir(parents=True, exist_ok=True)
     wanted = {"train": options.rows, "test": options.val_rows}
     for split, rows in split_rows.items():

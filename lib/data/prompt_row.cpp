@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "data/json_text.h"
 #include "data/message_reader.h"
 
 namespace verlcpp::data {
@@ -15,7 +16,16 @@ using Json = nlohmann::ordered_json;
 /// Which of these a conversation may have, its chat template says.
 constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user", "assistant",
                                                     "tool"};
+constexpr const char* kAgent = "single_turn_agent";
 constexpr const char* kMessage = R"({"role": ..., "content": ...})";
+
+/// A conversation that was printed as JSON.
+bool is_conversation_text(const Json& prompt) {
+  if (!prompt.is_string() || !prompt.get_ref<const std::string&>().starts_with('[')) return false;
+  const Json messages = parse_json_or_discard(prompt.get_ref<const std::string&>());
+  return messages.is_array() && !messages.empty() && messages[0].is_object() &&
+         messages[0].contains("role");
+}
 
 class RowParser {
  public:
@@ -28,6 +38,7 @@ class RowParser {
     }
     out_.has_prompt = read_prompt(json);
     out_.has_prompt = read_tools(json) && out_.has_prompt;
+    out_.has_prompt = is_plain(json) && out_.has_prompt;
     out_.has_data_source = read_data_source(json);
     out_.has_ground_truth = read_ground_truth(json);
     const auto extra = json.find("extra_info");
@@ -55,6 +66,9 @@ class RowParser {
     const std::string valid = std::string("a string, or a list of ") + kMessage;
     const Json* prompt = field(json, key, "", key, valid);
     if (prompt == nullptr) return false;
+    if (is_conversation_text(*prompt)) {
+      return wrong(key, key, *prompt, valid + " (this is a list of them as text)");
+    }
     if (prompt->is_string() && !prompt->get_ref<const std::string&>().empty()) {
       out_.row.prompt.push_back({"user", prompt->get<std::string>()});
       return true;
@@ -67,6 +81,21 @@ class RowParser {
       good = read_message((*prompt)[i], key + "[" + std::to_string(i) + "]") && good;
     }
     return good;
+  }
+
+  /// Without columns that say what a language model answering once does not see or do.
+  bool is_plain(const Json& json) {
+    bool plain = true;
+    for (const char* name : {"images", "videos"}) {
+      const auto found = json.find(name);
+      if (found == json.end() || found->is_null() || found->empty()) continue;
+      plain = wrong(name, name, Json(found->size()), "none: language models see text alone");
+    }
+    const auto agent = json.find("agent_name");
+    if (agent != json.end() && !agent->is_null() && *agent != kAgent) {
+      plain = wrong("agent_name", "agent_name", *agent, kAgent);
+    }
+    return plain;
   }
 
   /// What `problem` of message_reader.h hears becomes a kind of mistake: the field without indexes.

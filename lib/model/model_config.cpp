@@ -112,6 +112,21 @@ int64_t ModelConfig::parameter_count() const {
   return (tied_embeddings ? 1 : 2) * vocab * hidden + layers * layer + hidden;
 }
 
+namespace {
+
+void merge(Json& config, const Json& changes) {
+  for (const auto& [key, value] : changes.items()) {
+    const bool deeper = value.is_object() && config.contains(key) && config[key].is_object();
+    if (deeper) {
+      merge(config[key], value);
+    } else {
+      config[key] = value;
+    }
+  }
+}
+
+}  // namespace
+
 ModelConfig parse_model_config(const std::string& json, const std::string& where) {
   const Fields fields = parse_fields(json, where);
   ModelConfig config;
@@ -135,14 +150,24 @@ ModelConfig parse_model_config(const std::string& json, const std::string& where
   return config;
 }
 
-ModelConfig read_model_config(const std::string& folder) {
+std::string merged_config(const std::string& json, const ConfigOverride& changes) {
+  const Json added = Json::parse(changes.json);
+  Json config = Json::parse(json, nullptr, false);
+  if (!config.is_object() || added.empty()) return json;
+  merge(config, added);
+  return config.dump(2);
+}
+
+ModelConfig read_model_config(const std::string& folder, const ConfigOverride& changes) {
   const std::string path = folder + "/config.json";
   if (!std::filesystem::exists(path)) {
     throw DataError(path + " does not exist; a model folder is one in Hugging Face's format");
   }
-  ModelConfig config = parse_model_config(data::read_text_file(path), path);
+  const Json added = Json::parse(changes.json);
+  ModelConfig config = parse_model_config(merged_config(data::read_text_file(path), changes),
+                                          path + (added.empty() ? "" : " with " + changes.where));
   const std::string generation = folder + "/generation_config.json";
-  if (std::filesystem::exists(generation)) {
+  if (std::filesystem::exists(generation) && !added.contains("eos_token_id")) {
     const Fields fields = parse_fields(data::read_text_file(generation), generation);
     const std::vector<int32_t> eos = fields.token_ids("eos_token_id", config.vocab);
     if (!eos.empty()) set_eos(config, eos);

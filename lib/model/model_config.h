@@ -35,12 +35,21 @@ struct ModelConfig {
   int64_t parameter_count() const;
 };
 
+/// What is to change in config.json: a JSON object, and its name in messages.
+struct ConfigOverride {
+  std::string json = "{}", where;
+};
+
 /// Reads <folder>/config.json, and the end-of-sequence ids of generation_config.json where it names
 /// some. Throws DataError naming file, key, value and what is valid. What the transformer does not
 /// compute is refused by name: rotary scaling other than linear, llama3 and yarn, sliding windows
 /// of some layers, dropout, quantized weights, `attention_bias` of Llama and Qwen3 (which biases
 /// o_proj too).
-ModelConfig read_model_config(const std::string& folder);
+/// `changes` is merged in first.
+ModelConfig read_model_config(const std::string& folder, const ConfigOverride& changes = {});
 ModelConfig parse_model_config(const std::string& json, const std::string& where);
+/// config.json's `json` with `changes` merged in: objects key by key, else the new value stands in
+/// place of the old one, null too. What is no JSON stays as it is.
+std::string merged_config(const std::string& json, const ConfigOverride& changes);
 
 }  // namespace verlcpp::model

@@ -36,23 +36,26 @@ double read_attention_factor(const Fields& rope, double factor) {
   return yarn_attention_factor(factor);
 }
 
-void read_scaling(const Fields& rope, int64_t max_positions, Rotary& rotary) {
+/// `original`: config.json's own original_max_position_embeddings, which comes before the block's.
+void read_scaling(const Fields& rope, int64_t max_positions, std::optional<double> original,
+                  Rotary& rotary) {
   rotary.type = read_type(rope);
   if (rotary.type == Type::kDefault) return;
   const bool yarn = rotary.type == Type::kYarn;
-  if (yarn) {
-    rotary.original_context = rope.positive_number("original_max_position_embeddings",
-                                                   static_cast<double>(max_positions));
-  }
+  const bool named = original || rope.find("original_max_position_embeddings");
+  const auto original_context = [&](std::optional<double> absent) {
+    return original ? *original : rope.positive_number("original_max_position_embeddings", absent);
+  };
+  if (yarn) rotary.original_context = original_context(static_cast<double>(max_positions));
   // Of yarn alone it may be absent: what the context was lengthened by.
   std::optional<double> absent;
-  if (yarn && rope.find("original_max_position_embeddings")) {
+  if (yarn && named) {
     absent = static_cast<double>(max_positions) / rotary.original_context;
   }
   rotary.factor = rope.positive_number("factor", absent);
   if (rotary.factor < 1) rope.fail("factor", "a number of at least 1");
   if (rotary.type == Type::kLlama3) {
-    rotary.original_context = rope.positive_number("original_max_position_embeddings");
+    rotary.original_context = original_context({});
     rotary.low_freq_factor = rope.positive_number("low_freq_factor");
     rotary.high_freq_factor = rope.positive_number("high_freq_factor");
     if (rotary.high_freq_factor <= rotary.low_freq_factor) {
@@ -72,14 +75,20 @@ void read_scaling(const Fields& rope, int64_t max_positions, Rotary& rotary) {
 Rotary read_rotary(const Fields& config, int64_t max_positions) {
   Rotary rotary;
   rotary.theta = config.positive_number("rope_theta", 10000);
+  std::optional<double> original;
+  if (config.find("original_max_position_embeddings")) {
+    original = config.positive_number("original_max_position_embeddings");
+  }
   for (const std::string key : {"rope_scaling", "rope_parameters"}) {
     const nlohmann::json* value = config.find(key);
-    if (!value) continue;
+    if (value == nullptr) continue;
     if (!value->is_object()) config.fail(key, "an object");
+    if (value->empty()) continue;
     const Fields rope(*value, config.where() + ": " + key);
     rope.only("partial_rotary_factor", 1.0);
     rotary.theta = rope.positive_number("rope_theta", rotary.theta);
-    read_scaling(rope, max_positions, rotary);
+    read_scaling(rope, max_positions, original, rotary);
+    return rotary;  // as in transformers, the older name's block stands alone
   }
   return rotary;
 }

@@ -72,7 +72,25 @@ std::string unused_tensors(const SafetensorsReader& reader, const ParameterLayou
   return reader.path() + ": tensors not used by this model: " + join(unexpected, ", ");
 }
 
-/// The config with the dtype that was written, under the key or keys the source uses.
+/// Files of models with tied embeddings may hold them twice.
+void expect_tied(const SafetensorsReader& reader, const ParameterLayout& layout) {
+  const auto& specs = layout.specs();
+  const bool tied = std::none_of(specs.begin(), specs.end(), [](const ParamSpec& spec) {
+    return spec.name == "lm_head.weight";
+  });
+  const StoredTensor* head = reader.find("lm_head.weight");
+  const StoredTensor* embedding = reader.find("model.embed_tokens.weight");
+  if (!tied || head == nullptr || embedding == nullptr) return;
+  if (head->dtype == embedding->dtype &&
+      std::equal(head->bytes.begin(), head->bytes.end(), embedding->bytes.begin(),
+                 embedding->bytes.end())) {
+    return;
+  }
+  throw DataError(reader.path() +
+                  ": lm_head.weight differs from model.embed_tokens.weight, but config.json has "
+                  "tie_word_embeddings: true; valid: equal ones, or false");
+}
+
 /// Elements read at one time: bounds what is copied on the way, and how long a sign of life takes.
 constexpr int64_t kReadAtOnce = int64_t{1} << 22;
 
@@ -174,9 +192,15 @@ bool has_weights(const std::string& folder) {
          fs::is_regular_file(fs::path(folder) / "model.safetensors.index.json");
 }
 
+void check_hf_weights(const std::string& folder, const ModelConfig& model) {
+  check_pieces(SafetensorsReader(folder), "", ParameterLayout(model, 1));
+}
+
 std::string load_hf_weights(Backend& backend, const std::string& folder,
                             const ParameterBuffer& weights, const std::function<void()>& beat) {
   const SafetensorsReader reader(folder);
+  check_pieces(reader, "", weights.layout());
+  expect_tied(reader, weights.layout());
   load_hf_tensors(backend, reader, "", weights, beat);
   return unused_tensors(reader, weights.layout());
 }

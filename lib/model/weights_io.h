@@ -87,8 +87,13 @@ class SafetensorsWriter {
 /// True when the folder holds model.safetensors or model.safetensors.index.json.
 bool has_weights(const std::string& folder);
 
+/// DataError unless the folder's weights are those of `model`: missing shards and tensors, wrong
+/// shapes, dtypes that are not read. Looks at the headers alone.
+void check_hf_weights(const std::string& folder, const ModelConfig& model);
+
 /// Loads a Hugging Face folder's weights into the flat buffer, converting F64, F32, BF16, F16.
-/// DataError lists missing tensors and wrong shapes. Returns a warning that names the tensors the
+/// DataError as from check_hf_weights, and for a head of its own in a model with tied embeddings.
+/// Returns a warning that names the tensors the
 /// model does not use, "" for none: one rank of a run is to say it. `beat`, if any, is
 /// called every few MiB: a sign of life.
 std::string load_hf_weights(Backend& backend, const std::string& folder,

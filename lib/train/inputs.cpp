@@ -20,20 +20,6 @@
 namespace verlcpp::train {
 namespace {
 
-/// config.json with actor_rollout_ref.model.override_config merged in.
-model::ModelConfig load_model_config(const ModelSection& section, const std::string& folder) {
-  model::ModelConfig config = model::read_model_config(folder);
-  if (!section.override_config.is_map() || section.override_config.items().empty()) return config;
-  auto json = nlohmann::json::parse(config.json);
-  json.merge_patch(nlohmann::json::parse(json_text(section.override_config)));
-  const std::vector<int32_t> eos = config.eos_token_ids;
-  config = model::parse_model_config(json.dump(2), folder +
-                                                       "/config.json with "
-                                                       "actor_rollout_ref.model.override_config");
-  if (!section.override_config.find("eos_token_id")) config.eos_token_ids = eos;
-  return config;
-}
-
 /// The folder's chat template, or custom_chat_template, with apply_chat_template_kwargs and tools.
 data::ChatTemplate load_chat_template(const TrainConfig& config, const std::string& folder,
                                       const config::Node& tree) {
@@ -45,7 +31,15 @@ data::ChatTemplate load_chat_template(const TrainConfig& config, const std::stri
       folder, {.custom = config.actor_rollout_ref.model.custom_chat_template,
                .custom_where = key + origin,
                .kwargs_json = kwargs.is_map() ? json_text(kwargs) : "{}"});
+  const auto expect_template = [&](const std::string& name) {
+    if (!chat.templates.empty()) return;
+    throw DataError(Findings(tree).about(name) + ": " + folder +
+                    " has no chat template that would read it; set " + key);
+  };
+  if (kwargs.is_map() && !kwargs.items().empty())
+    expect_template("data.apply_chat_template_kwargs");
   if (const auto& tools = config.data.tool_config_path) {
+    expect_template("data.tool_config_path");
     chat.tools_json = read_tool_config(*tools, Findings(tree).about("data.tool_config_path"));
   }
   return chat;
@@ -191,12 +185,19 @@ std::vector<std::string> device_warnings(const TrainConfig& config, const config
   return warnings;
 }
 
+model::ConfigOverride config_override(const ModelSection& model) {
+  const bool some = model.override_config.is_map() && !model.override_config.items().empty();
+  return {.json = some ? json_text(model.override_config) : "{}",
+          .where = "actor_rollout_ref.model.override_config"};
+}
+
 Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
                    const std::function<void()>& beat, std::optional<int64_t> recorded_steps) {
   const std::function<void()> alive = beat ? beat : [] {};
   Inputs inputs;
   inputs.model_folder = config.actor_rollout_ref.model.path;
-  inputs.model = load_model_config(config.actor_rollout_ref.model, inputs.model_folder);
+  inputs.model = model::read_model_config(inputs.model_folder,
+                                          config_override(config.actor_rollout_ref.model));
   check_tensor_parallel(config, inputs, tree);
   warn_of_other_costs(config, inputs.model, tree);
   if (config.actor_rollout_ref.rollout.name == "replay") {

@@ -32,6 +32,9 @@ struct Inputs {
   int64_t steps_per_epoch = 0;
 };
 
+/// model.override_config, to be merged into config.json.
+model::ConfigOverride config_override(const ModelSection& model);
+
 /// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded.
 /// `tree` is the one `config` was bound from: it knows the origins of values. `beat`, if any, is
 /// called between files, at every prompt that is tokenised and at every recorded step; what it

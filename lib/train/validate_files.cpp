@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model/model_config.h"
 #include "model/weights_io.h"
+#include "train/inputs.h"
 #include "train/prompt_scan.h"
 #include "train/validate.h"
 #include "train/validate_checks.h"
@@ -89,7 +90,11 @@ void check_model(const TrainConfig& config, Findings& findings) {
   }
   check_weights(config.actor_rollout_ref.model, findings);
   try {
-    const model::ModelConfig model = model::parse_model_config(json, file.string());
+    const model::ConfigOverride changes = config_override(config.actor_rollout_ref.model);
+    const bool changed = changes.json != "{}";
+    const model::ModelConfig model =
+        model::parse_model_config(model::merged_config(json, changes),
+                                  file.string() + (changed ? " with " + changes.where : ""));
     const int64_t longest = longest_sequence(config);
     if (model.max_positions > 0 && longest > model.max_positions) {
       findings.add_text("data.max_prompt_length + data.max_response_length = " +
@@ -102,6 +107,7 @@ void check_model(const TrainConfig& config, Findings& findings) {
                         ") has sliding_window = " + std::to_string(model.sliding_window) +
                         "; windows shorter than the sequences are not supported");
     }
+    if (model::has_weights(folder)) model::check_hf_weights(folder, model);
   } catch (const Error& e) {
     findings.add(key, e.what());
   }

@@ -11,6 +11,7 @@
 #include "data/prompts.h"
 #include "support/catch.h"
 
+using Catch::Matchers::ContainsSubstring;
 using namespace verlcpp;
 using namespace verlcpp::data;
 
@@ -175,6 +176,35 @@ TEST_CASE("a value nested without end is refused, not followed") {
   const auto message =
       message_of(options_for({folder.write("a.jsonl", "{\"extra_info\":" + deep + "\n")}));
   CHECK(message.find("a.jsonl:1: nested deeper than 64") != std::string::npos);
+}
+
+TEST_CASE("rows that a language model answering once would take wrongly are bad rows") {
+  const Folder folder;
+  const std::string rest = R"("data_source": "a", "reward_model": {"ground_truth": "1"}, )"
+                           R"("prompt": [{"role": "user", "content": "x"}])";
+  const auto file = [&](const std::string& more) {
+    return message_of(options_for({folder.write("a.jsonl", "{" + rest + ", " + more + "}\n")}));
+  };
+  CHECK_THAT(file(R"("images": [{"bytes": "x"}, {}])"),
+             ContainsSubstring("images is 2; valid: none"));
+  CHECK_THAT(file(R"("videos": [1])"), ContainsSubstring("videos is 1; valid: none"));
+  CHECK_THAT(file(R"("agent_name": "tool_agent")"),
+             ContainsSubstring("agent_name is \"tool_agent\"; valid: single_turn_agent"));
+  CHECK(
+      read_prompts(options_for({folder.write("b.jsonl", "{" + rest +
+                                                            R"(, "images": [], "videos": null, )"
+                                                            R"("agent_name": "single_turn_agent"})"
+                                                            "\n")}))
+          .size() == 1);
+  const std::string text =
+      R"({"data_source": "a", "reward_model": {"ground_truth": "1"}, "prompt": )";
+  CHECK_THAT(message_of(options_for(
+                 {folder.write("c.jsonl", text + R"("[{\"role\": \"user\", \"content\": \"x\"}]"})"
+                                                 "\n")})),
+             ContainsSubstring("(this is a list of them as text)"));
+  CHECK(read_prompts(options_for({folder.write("d.jsonl", text + R"("[1, 2] + [3] = ?"})"
+                                                                 "\n")}))
+            .size() == 1);
 }
 
 TEST_CASE("kinds of problems beyond twenty are counted; a row has one fate") {

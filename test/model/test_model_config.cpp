@@ -199,6 +199,51 @@ TEST_CASE("rotary scaling that lacks something or makes no sense is refused") {
         "config.json: rope_scaling: truncate: 1; valid: true or false");
 }
 
+TEST_CASE("rotary blocks under both names, and a context beside them, as transformers takes them") {
+  const std::string newer = R"("rope_parameters": {"rope_type": "default", "rope_theta": 5.0})";
+  const Rotary both =
+      accepted("{" + newer +
+               R"(, "rope_scaling": {"type": "linear", "factor": 2}, "rope_theta": 7})")
+          .rope;
+  CHECK(both.type == Rotary::Type::kLinear);
+  CHECK(both.factor == 2);
+  CHECK(both.theta == 7);
+  for (const char* nothing : {"null", "{}"}) {
+    const Rotary one = accepted("{" + newer + ", \"rope_scaling\": " + nothing + "}").rope;
+    CHECK(one.type == Rotary::Type::kDefault);
+    CHECK(one.theta == 5);
+  }
+  const std::string yarn = R"("rope_scaling": {"type": "yarn", "factor": 4,
+                              "original_max_position_embeddings": 16})";
+  CHECK(accepted("{" + yarn + "}").rope.original_context == 16);
+  CHECK(
+      accepted("{" + yarn + R"(, "original_max_position_embeddings": 8})").rope.original_context ==
+      8);
+}
+
+TEST_CASE("changes of a config are merged in first, and a null is one") {
+  test::TemporaryFolder folder;
+  folder.write("config.json", llama(R"({"attention_dropout": 0.1, "sliding_window": 8,
+                                        "architectures": ["MistralForCausalLM"], "a": {"b": 1}})"));
+  folder.write("generation_config.json", R"({"eos_token_id": 3})");
+  const auto read = [&](const std::string& changes) {
+    return read_model_config(folder.path(), {.json = changes, .where = "the key"});
+  };
+  const std::string path = folder.path() + "/config.json";
+  CHECK_THROWS_WITH(read("{}"), path + ": attention_dropout: 0.1; valid: 0.0");
+  const ModelConfig c =
+      read(R"({"attention_dropout": 0.0, "sliding_window": null, "a": {"c": 2}})");
+  CHECK(c.sliding_window == 0);
+  using Ids = std::vector<int32_t>;
+  CHECK(c.eos_token_ids == Ids{3});
+  const Json json = Json::parse(c.json);
+  CHECK(json["sliding_window"].is_null());
+  CHECK(json["a"] == Json::parse(R"({"b": 1, "c": 2})"));
+  CHECK(read(R"({"attention_dropout": 0.0, "eos_token_id": [4]})").eos_token_ids == Ids{4});
+  CHECK_THROWS_WITH(read(R"({"attention_dropout": 0.5})"),
+                    path + " with the key: attention_dropout: 0.5; valid: 0.0");
+}
+
 TEST_CASE("Mistral's sliding window: absent, null and named") {
   const auto mistral = [](const std::string& change) {
     Json json = Json::parse(llama(R"({"architectures": ["MistralForCausalLM"]})"));

@@ -13,6 +13,7 @@
 #include "model/weights_io.h"
 #include "support/catch.h"
 
+using Catch::Matchers::ContainsSubstring;
 using namespace verlcpp;
 using namespace verlcpp::model;
 namespace fs = std::filesystem;
@@ -356,6 +357,28 @@ TEST_CASE("16-bit formats are read by their bits") {
   CHECK(f16[1] == 0x1p-24);
 }
 
+TEST_CASE("a head that differs from the embedding it is tied to is refused, an equal one is not") {
+  const TemporaryFolder folder;
+  Model model(kReference + "/qwen2", DType::kFloat32);
+  auto tensors = read_all(kReference + "/qwen2/model.safetensors");
+  Stored head;
+  for (const Stored& tensor : tensors) {
+    if (tensor.entry.name == "model.embed_tokens.weight") head = tensor;
+  }
+  head.entry.name = "lm_head.weight";
+  tensors.push_back(head);
+  const std::string file = folder.file("model.safetensors");
+  write_safetensors(file, tensors);
+  CHECK(load_hf_weights(model.backend, folder.path(), model.weights) ==
+        file + ": tensors not used by this model: lm_head.weight");
+  tensors.back().bytes.front() ^= std::byte{1};
+  write_safetensors(file, tensors);
+  CHECK_THROWS_WITH(load_hf_weights(model.backend, folder.path(), model.weights),
+                    file +
+                        ": lm_head.weight differs from model.embed_tokens.weight, but config.json "
+                        "has tie_word_embeddings: true; valid: equal ones, or false");
+}
+
 TEST_CASE("a folder whose weights do not fit its configuration") {
   const TemporaryFolder folder;
   Model model(kReference + "/qwen2", DType::kFloat32);
@@ -373,6 +396,9 @@ TEST_CASE("a folder whose weights do not fit its configuration") {
           ": model.layers.1.self_attn.k_proj.bias has shape [4, 4], the configuration asks for "
           "[16]; model.layers.0.input_layernorm.weight is int32; valid: float64, float32, "
           "bfloat16, float16; model.norm.weight is missing");
+  CHECK_THROWS_WITH(check_hf_weights(folder.path(), read_model_config(kReference + "/qwen2")),
+                    ContainsSubstring("model.norm.weight is missing"));
+  CHECK_NOTHROW(check_hf_weights(kReference + "/qwen2", read_model_config(kReference + "/qwen2")));
 }
 
 TEST_CASE("a large tensor is written with signs of life in between") {
