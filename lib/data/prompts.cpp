@@ -33,8 +33,9 @@ void scan_prompts(const PromptOptions& options, RowReport& report,
       .prompt_key = options.prompt_key,
       .reward_fn_key = options.reward_fn_key,
       .unknown_role = options.filter_overlong_prompts ? Fate::kDropped : Fate::kStops};
-  const std::vector<std::string> wanted{options.prompt_key, options.reward_fn_key, "reward_model",
-                                        "tools", "extra_info", "images", "videos", "agent_name"};
+  const std::vector<std::string> wanted{
+      options.prompt_key, options.reward_fn_key, "reward_model", "tools", "extra_info", "images",
+      "videos",           "agent_name"};
   const auto visit_row = [&](const FileRow& row) {
     report.next_row(row.origin);
     if (row.json == nullptr) {
