@@ -64,6 +64,9 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                     ->check(CLI::IsMember({"job"}));
   cli.add_flag("--resolve", options.resolve, "with --cfg: interpolations replaced by their values")
       ->needs(print);
+  auto* explain = cli.add_flag("--explain-keys", options.explain_keys,
+                               "print every key with its default and whether it is honoured, "
+                               "without effect or refused when changed, and why, and stop");
   auto* dry = cli.add_flag("--dry-run", options.dry_run,
                            "check everything, print layout, memory and schedule, and stop");
   auto* plan = cli.add_option("--plan", options.plan_file,
@@ -81,6 +84,9 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
   compare->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun);
   selftest->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun)->excludes(compare);
   for (auto* other : {print, dry, plan, multirun, compare, selftest}) calibrate->excludes(other);
+  for (auto* other : {print, dry, plan, multirun, compare, selftest, calibrate}) {
+    explain->excludes(other);
+  }
   cli.add_flag("--version", version, "print the version and stop");
   cli.add_option("overrides", options.overrides, "overrides, in order; the last one wins");
   cli.allow_extras();

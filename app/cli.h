@@ -16,6 +16,7 @@ struct Options {
   std::string config_name = "ppo_trainer";
   bool print_config = false;  // --cfg job
   bool resolve = false;
+  bool explain_keys = false;
   bool dry_run = false;
   bool selftest_layout = false;
   std::string plan_file;

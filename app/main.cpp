@@ -21,6 +21,7 @@
 #include "train/banner.h"
 #include "train/dry_run.h"
 #include "train/inputs.h"
+#include "train/key_kinds.h"
 #include "train/plan_lengths.h"
 #include "train/train_config.h"
 #include "train/validate.h"
@@ -146,18 +147,24 @@ int run(const Options& options, Clock::time_point start) {
   if (options.multirun) {
     throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
   }
+  if (options.explain_keys) {
+    print(train::explain_keys());
+    return 0;
+  }
   const bool trains = !options.print_config && !options.dry_run && !options.compare_dcp &&
                       !options.selftest_layout && options.calibrate.empty() &&
                       options.plan_file.empty();
   if (trains) catch_stop_signals();
   const config::Composed composed = config::compose({.search_path = search_path(options),
                                                      .config_name = options.config_name,
-                                                     .overrides = options.overrides});
+                                                     .overrides = options.overrides,
+                                                     .old_keys = train::old_keys()});
   if (options.print_config && !options.resolve) {
     print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
   config::Node tree = config::resolve(composed.tree);
+  train::apply_moved_keys(tree);
   train::apply_token_budget(tree);
   if (options.print_config) {
     print(config::to_yaml(tree));

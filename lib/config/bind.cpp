@@ -92,14 +92,28 @@ bool Binder::is_mandatory(const Node& node) {
 
 void Binder::report_unknown(const Node& node, const std::string& path,
                             const std::vector<std::string>& known) {
-  if (!node.is_map()) return;
+  if (!node.is_map() || also_known_.free.contains(path)) return;
+  const Node* here = also_known_.tree == nullptr ? nullptr : also_known_.tree->find(path);
+  const bool has_more = here != nullptr && here->is_map();
   const std::string prefix = path.empty() ? "" : path + ".";
   for (const auto& [name, child] : node.items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const Node* there = has_more ? here->find(name) : nullptr;
+    if (there != nullptr) {
+      const bool fixed = there->is_map() && !there->items().empty();
+      if (fixed) report_unknown(child, prefix + name, {});
+      continue;
+    }
+    std::vector<std::string> candidates = known;
+    if (has_more) {
+      for (const auto& item : here->items()) candidates.push_back(item.first);
+    }
     std::string problem = prefix + name + " (" + child.origin().text + ") is not a known key";
-    const std::string near = nearest_name(name, known);
-    problem += near.empty() ? "; --cfg job prints the keys there are"
-                            : "; did you mean " + prefix + near + "?";
+    const std::string old = about_old_key(also_known_.old_keys, prefix + name);
+    const std::string near = old.empty() ? nearest_name(name, candidates) : "";
+    problem += !old.empty()   ? old
+               : near.empty() ? "; --cfg job prints the keys there are"
+                              : "; did you mean " + prefix + near + "?";
     problems_.push_back(problem);
   }
 }

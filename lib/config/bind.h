@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "config/old_keys.h"
 #include "config/tree.h"
 
 // Typed structs list their fields once:
@@ -35,11 +37,21 @@ void read(const Node& node, const std::string& path, std::optional<T>& out) {
   }
 }
 
+/// Keys that may be in a tree although no struct reads them.
+struct KnownKeys {
+  const Node* tree = nullptr;  // those of this tree, and any below its empty maps and its scalars
+  std::set<std::string> free;  // groups of it that take further keys
+  OldKeys old_keys;            // for messages about others
+};
+
 /// Fills structs from a resolved tree. Collects *all* errors: wrong types, missing keys, and keys
 /// in the tree that no struct knows (with the nearest name); `finish` throws one ConfigError with
 /// all.
 class Binder {
  public:
+  Binder() = default;
+  explicit Binder(KnownKeys known) : also_known_(std::move(known)) {}
+
   template <class T>
   void bind(const Node& node, const std::string& path, T& out) {
     Level level{*this, node, path, {}};
@@ -87,9 +99,11 @@ class Binder {
   }
   /// OmegaConf's marker `???`: somebody has to set it.
   static bool is_mandatory(const Node& node);
+  /// The keys of `node`, which stands at `path`, that are neither in `known` nor in also_known_.
   void report_unknown(const Node& node, const std::string& path,
                       const std::vector<std::string>& known);
 
+  KnownKeys also_known_;
   std::vector<std::string> problems_;
 };
 

@@ -26,20 +26,25 @@ const Node* interpolated_parent(const Node& tree, const std::string& key) {
 
 /// True below a map whose keys are free: there, adding one can be what was meant. Elsewhere the
 /// keys are fixed and an added one is refused later.
-bool in_free_map(const std::string& key) {
+bool in_free_map(const Node& tree, const std::string& key) {
   const std::string_view parent = std::string_view(key).substr(0, key.rfind('.'));
   const std::string_view name = parent.substr(parent.rfind('.') + 1);
+  const Node* group = tree.find(parent);
   return name == "override_transformer_config" || name == "override_config" ||
-         name == "apply_chat_template_kwargs";
+         name == "apply_chat_template_kwargs" ||
+         (group != nullptr && group->is_map() && group->items().empty());
 }
 
-[[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key) {
+[[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key,
+                               const OldKeys& old_keys) {
   std::string message = "there is no key " + key;
+  const std::string old = about_old_key(old_keys, key);
+  if (!old.empty()) fail(item, message + old);
   const Node* parent = interpolated_parent(tree, key);
   const std::string above = key.substr(0, std::min(key.rfind('.'), key.size()));
   const Node* list = tree.find(above);
   const std::string near = parent == nullptr ? nearest_key(key, leaf_keys(tree)) : "";
-  const bool may_add = item.kind != Override::Kind::kDelete && in_free_map(key);
+  const bool may_add = item.kind != Override::Kind::kDelete && in_free_map(tree, key);
   if (parent != nullptr) {
     message += ", because a group above it is " + to_inline(*parent);
   } else if (list != nullptr && list->is_list()) {
@@ -78,12 +83,12 @@ void put(Node& tree, const Override& item) {
   }
 }
 
-void apply_set(Node& tree, const Override& item) {
+void apply_set(Node& tree, const Override& item, const OldKeys& old_keys) {
   const Node* present = tree.find(item.key);
-  if (present == nullptr) fail_unknown(tree, item, item.key);
+  if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
   if (present->is_map() && item.value->is_map()) {
     for (const std::string& leaf : leaf_keys(*item.value)) {
-      if (present->find(leaf) == nullptr) fail_unknown(tree, item, item.key + "." + leaf);
+      if (present->find(leaf) == nullptr) fail_unknown(tree, item, item.key + "." + leaf, old_keys);
     }
   }
   put(tree, item);
@@ -100,25 +105,25 @@ void apply_add(Node& tree, const Override& item) {
   put(tree, item);
 }
 
-void apply_delete(Node& tree, const Override& item) {
+void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
   const Node* present = tree.find(item.key);
-  if (present == nullptr) fail_unknown(tree, item, item.key);
+  if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
   if (item.value && !same_values(*present, *item.value)) {
     fail(item, item.key + " is " + to_inline(*present) + " (" + present->origin().text + ")");
   }
   tree.erase(item.key);
 }
 
-void apply(Node& tree, const Override& item) {
+void apply(Node& tree, const Override& item, const OldKeys& old_keys) {
   switch (item.kind) {
     case Override::Kind::kSet:
-      return apply_set(tree, item);
+      return apply_set(tree, item, old_keys);
     case Override::Kind::kAdd:
       return apply_add(tree, item);
     case Override::Kind::kForce:
       return put(tree, item);
     case Override::Kind::kDelete:
-      return apply_delete(tree, item);
+      return apply_delete(tree, item, old_keys);
   }
 }
 
@@ -199,7 +204,7 @@ Composed compose(const ComposeRequest& request) {
     result.tree.merge(placed);
   }
   result.tree.erase("hydra");
-  for (const Override& item : values) apply(result.tree, item);
+  for (const Override& item : values) apply(result.tree, item, request.old_keys);
   return result;
 }
 

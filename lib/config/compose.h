@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/old_keys.h"
 #include "config/tree.h"
 
 namespace verlcpp::config {
@@ -29,6 +30,7 @@ struct ComposeRequest {
   std::vector<SearchPath> search_path;  // first match wins
   std::string config_name;              // with or without ".yaml"
   std::vector<std::string> overrides;   // Hydra grammar, in order; the last one wins
+  OldKeys old_keys = {};                // for messages about keys that are not there
 };
 
 struct Composed {

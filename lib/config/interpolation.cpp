@@ -97,9 +97,10 @@ class Resolver {
     // The text is part of the identity: a default inside an interpolation stands at the same path.
     const std::pair<Path, std::string> id{path, interpolation.text};
     if (const auto known = done_.find(id); known != done_.end()) return known->second;
-    if (std::find(open_.begin(), open_.end(), id) != open_.end()) {
+    const auto first = std::find(open_.begin(), open_.end(), id);
+    if (first != open_.end()) {
       std::string chain;
-      for (const auto& step : open_) chain += join(step.first) + " -> ";
+      for (auto step = first; step != open_.end(); ++step) chain += join(step->first) + " -> ";
       fail(place, "the interpolations form a cycle: " + chain + join(path));
     }
     if (open_.size() >= kMaxDepth) fail(place, "the interpolations are nested too deeply");

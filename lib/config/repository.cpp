@@ -33,6 +33,11 @@ std::optional<std::string> package_header(const std::string& text) {
 }  // namespace
 
 std::optional<ConfigFile> Repository::load(const std::string& name) const {
+  const auto known = loaded_.find(name);
+  return known != loaded_.end() ? known->second : (loaded_[name] = read(name));
+}
+
+std::optional<ConfigFile> Repository::read(const std::string& name) const {
   const std::string file = name + std::string(kSuffix);
   for (const SearchPath& path : search_path_) {
     const std::optional<std::string> text = path.read(file);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +21,10 @@ class Repository {
  public:
   explicit Repository(std::vector<SearchPath> search_path) : search_path_(std::move(search_path)) {}
 
-  void add(SearchPath path) { search_path_.push_back(std::move(path)); }
+  void add(SearchPath path) {
+    search_path_.push_back(std::move(path));
+    loaded_.clear();
+  }
   /// "group/name" without ".yaml", or nothing. Throws ConfigError when the file is malformed.
   std::optional<ConfigFile> load(const std::string& name) const;
   /// Sorted, without duplicates; `group` may be "" for the top folder.
@@ -29,7 +33,11 @@ class Repository {
   std::string places() const;
 
  private:
+  std::optional<ConfigFile> read(const std::string& name) const;
+
   std::vector<SearchPath> search_path_;
+  mutable std::map<std::string, std::optional<ConfigFile>>
+      loaded_;  // some are listed several times
 };
 
 }  // namespace verlcpp::config

@@ -8,6 +8,7 @@
 #include "config/bind.h"
 #include "config/compose.h"
 #include "data/prompts.h"
+#include "train/key_kinds.h"
 #include "train/validate_findings.h"
 
 namespace verlcpp::train {
@@ -78,9 +79,10 @@ void apply_token_budget(config::Node& tree) {
 }
 
 TrainConfig bind_train_config(config::Node& resolved_tree) {
+  apply_moved_keys(resolved_tree);
   apply_token_budget(resolved_tree);
   TrainConfig config;
-  config::Binder binder;
+  config::Binder binder(known_keys(resolved_tree));
   binder.bind(resolved_tree, "", config);
   binder.finish();
   expand_paths(config);

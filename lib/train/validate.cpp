@@ -24,6 +24,7 @@ std::vector<std::string> validate(const TrainConfig& config, const config::Node&
   check_run(config, findings);
   check_reward(config, findings);
   check_files(config, findings);
+  check_keys(findings);
   findings.finish();
   return findings.warnings();
 }

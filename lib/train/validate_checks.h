@@ -13,6 +13,9 @@
 
 namespace verlcpp::train {
 
+/// Keys that no struct reads: refused ones that were changed, and a warning that names those
+/// without effect that somebody set.
+void check_keys(Findings& findings);
 /// Parallel sizes, devices and dtypes.
 void check_layout(const TrainConfig& config, Findings& findings);
 /// The preconditions of dynamic context parallelism, actor and reference alike, and the features

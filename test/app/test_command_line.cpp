@@ -41,10 +41,10 @@ TEST_CASE("--version names the scheduler's origin") {
 TEST_CASE("--help lists every flag and the override grammar") {
   const Outcome outcome = run_binary({"--help"});
   CHECK(outcome.code == 0);
-  for (const char* flag :
-       {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve", "--dry-run",
-        "--plan", "--format", "--compare-dcp", "--compare-steps", "--compare-warmup",
-        "--compare-json", "--calibrate", "--calibrate-check", "--multirun", "--version"}) {
+  for (const char* flag : {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve",
+                           "--dry-run", "--plan", "--format", "--compare-dcp", "--compare-steps",
+                           "--compare-warmup", "--compare-json", "--calibrate", "--calibrate-check",
+                           "--multirun", "--explain-keys", "--version"}) {
     CHECK_THAT(outcome.out, ContainsSubstring(flag));
   }
   CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
@@ -56,6 +56,39 @@ TEST_CASE("a file to check against is one value: what follows is an override") {
                                           "b.json",      "no.other=2"};
   check_refused(twice, "no.key");
   check_refused({"--calibrate", "cost.json", "--calibrate-check=a.json", "no.key=1"}, "no.key");
+}
+
+TEST_CASE("--explain-keys says of each key what becomes of it") {
+  const Outcome outcome = run_binary({"--explain-keys"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.empty());
+  CHECK_THAT(outcome.out,
+             StartsWith("key\tdefault\tkind\treason\n") &&
+                 ContainsSubstring("\ndata.train_batch_size\t1024\thonoured\t\n") &&
+                 ContainsSubstring("\nray_kwargs.timeline_json_file\tnull\twithout effect\t"
+                                   "there is no Ray\n") &&
+                 ContainsSubstring("\ntrainer.critic_warmup\t0\trefused when changed\t"));
+  for (const char* other : {"--dry-run", "--multirun", "--compare-dcp", "--selftest-layout"}) {
+    check_refused({"--explain-keys", other}, "--explain-keys");
+  }
+}
+
+TEST_CASE("keys without effect are named in one line, and the run goes on") {
+  const Outcome outcome = run_binary(
+      {"--dry-run", "--config-path=" VERLCPP_CONF, "--config-name=quickstart",
+       "data.train_files=" VERLCPP_QUICKSTART "/train.jsonl",
+       "actor_rollout_ref.model.path=" VERLCPP_QUICKSTART "/model",
+       "actor_rollout_ref.rollout.name=vllm",
+       "actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+       "actor_rollout_ref.actor.megatron.param_offload=True", "trainer.balance_batch=True",
+       "ray_kwargs.ray_init.runtime_env.py_executable=null"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err ==
+        "warning: these keys have no effect here (--explain-keys says why): "
+        "actor_rollout_ref.actor.megatron.param_offload (override 5), "
+        "actor_rollout_ref.rollout.tensor_model_parallel_size (override 4), "
+        "trainer.balance_batch (override 6), "
+        "ray_kwargs.ray_init.runtime_env.py_executable (override 7)\n");
 }
 
 TEST_CASE("unknown and misused flags") {

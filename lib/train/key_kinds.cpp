@@ -1,0 +1,141 @@
+#include "train/key_kinds.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "config/compose.h"
+#include "config/embedded.h"
+#include "train/train_config.h"
+
+namespace verlcpp::train {
+namespace {
+
+constexpr std::string_view kAnyGroup = "**.", kAllBelow = ".**";
+
+std::string_view take_name(std::string_view& path) {
+  const size_t dot = std::min(path.find('.'), path.size());
+  const std::string_view name = path.substr(0, dot);
+  path.remove_prefix(std::min(dot + 1, path.size()));
+  return name;
+}
+
+bool name_matches(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (size_t skipped = star; skipped <= name.size(); ++skipped) {
+    if (name_matches(rest, name.substr(skipped))) return true;
+  }
+  return false;
+}
+
+/// `below`: also the keys below what `pattern` names.
+bool path_matches(std::string_view pattern, std::string_view key, bool below) {
+  while (!pattern.empty()) {
+    if (key.empty() || !name_matches(take_name(pattern), take_name(key))) return false;
+  }
+  return below || key.empty();
+}
+
+enum class Rank { kEnding, kExact, kSubtree };
+
+Rank rank_of(std::string_view pattern) {
+  if (pattern.starts_with(kAnyGroup)) return Rank::kEnding;
+  return pattern.ends_with(kAllBelow) ? Rank::kSubtree : Rank::kExact;
+}
+
+bool matches(std::string_view pattern, std::string_view key) {
+  switch (rank_of(pattern)) {
+    case Rank::kEnding:
+      return key.ends_with(pattern.substr(kAnyGroup.size() - 1));
+    case Rank::kExact:
+      return path_matches(pattern, key, false);
+    case Rank::kSubtree:
+      pattern.remove_suffix(kAllBelow.size());
+      return path_matches(pattern, key, true);
+  }
+  return false;
+}
+
+std::vector<KeyAnswer> answers_of_rank(Rank rank, const std::string& key) {
+  std::vector<KeyAnswer> answers;
+  for (const KeyRule& rule : key_rules()) {
+    if (rank_of(rule.pattern) != rank || !matches(rule.pattern, key)) continue;
+    answers.push_back({rule.kind, rule.reason});
+  }
+  return answers;
+}
+
+/// Whether somebody set a key that no struct reads.
+bool sets_unread(const config::Node& node, const std::string& key) {
+  if (!node.is_map() || node.items().empty()) return !is_shipped(node.origin()) && !is_bound(key);
+  return std::any_of(node.items().begin(), node.items().end(), [&](const auto& item) {
+    return sets_unread(item.second, key.empty() ? item.first : key + "." + item.first);
+  });
+}
+
+/// Nobody set it, nor a key below it.
+bool is_untouched(const config::Node& node) {
+  if (!is_shipped(node.origin())) return false;
+  if (!node.is_map()) return true;
+  return std::all_of(node.items().begin(), node.items().end(),
+                     [](const auto& item) { return is_untouched(item.second); });
+}
+
+}  // namespace
+
+bool is_bound(const std::string& key) {
+  static const std::vector<std::string> list = config::key_list<TrainConfig>();
+  static const std::set<std::string> bound(list.begin(), list.end());
+  for (size_t end = key.size(); end != std::string::npos && end > 0;
+       end = key.rfind('.', end - 1)) {
+    if (bound.contains(key.substr(0, end))) return true;
+  }
+  return false;
+}
+
+std::vector<KeyAnswer> answers_about(const std::string& key) {
+  for (const Rank rank : {Rank::kEnding, Rank::kExact}) {
+    if (const auto answers = answers_of_rank(rank, key); !answers.empty()) return answers;
+  }
+  if (is_bound(key)) return {{KeyKind::kHonoured, ""}};
+  return answers_of_rank(Rank::kSubtree, key);
+}
+
+const config::Node& shipped_tree() {
+  static const config::Node tree =
+      config::compose(
+          {.search_path = {config::embedded()}, .config_name = "ppo_trainer", .overrides = {}})
+          .tree;
+  return tree;
+}
+
+const config::Node& shipped_values() {
+  static const config::Node values = config::resolve(shipped_tree());
+  return values;
+}
+
+config::KnownKeys known_keys(const config::Node& tree) {
+  // Composing the shipped tree takes as long as composing the run's: only where it can matter.
+  return {.tree = sets_unread(tree, "") ? &shipped_tree() : &tree,
+          .free = {"critic.megatron.override_transformer_config", "distillation.teacher_models",
+                   "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env",
+                   "global_profiler.global_tool_config.nsys.controller_nsight_options",
+                   "global_profiler.global_tool_config.nsys.worker_nsight_options",
+                   "transfer_queue.backend"},
+          .old_keys = old_keys()};
+}
+
+void apply_moved_keys(config::Node& resolved_tree) {
+  for (const KeyRule& rule : key_rules()) {
+    if (rule.kind != KeyKind::kMoved) continue;
+    const config::Node* from = resolved_tree.find(rule.pattern);
+    const config::Node* to = resolved_tree.find(rule.reason);
+    if (from == nullptr || from->is_null() || to == nullptr || !is_untouched(*to)) continue;
+    resolved_tree.set(rule.reason, config::Node(*from));
+  }
+}
+
+}  // namespace verlcpp::train

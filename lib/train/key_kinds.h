@@ -1,0 +1,57 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/bind.h"
+#include "config/tree.h"
+
+// What becomes of each key of verl's tree. A key that a struct of train_config.h reads is honoured;
+// the rules of key_rules.cpp say the rest, so that no key is dropped without a word.
+
+namespace verlcpp::train {
+
+enum class KeyKind {
+  kHonoured,
+  kNoEffect,  // accepted: changes no result here
+  kRefused,   // accepted with its default only
+  kMoved,     // a root of older releases: its value goes to the key that the reason names
+};
+
+struct KeyRule {
+  /// Dotted. `*` is any text inside a name; a last name `**` is the group and every key below that
+  /// no struct reads and no rule without `**` matches; a first name `**` is every key that ends so,
+  /// whatever other rules say.
+  const char* pattern;
+  KeyKind kind;
+  const char* reason;
+};
+std::span<const KeyRule> key_rules();
+
+/// What is said about one key; more or less than one answer is a fault of the rules.
+struct KeyAnswer {
+  KeyKind kind;
+  std::string reason;  // "" when honoured
+};
+std::vector<KeyAnswer> answers_about(const std::string& key);
+/// True for a key that a struct reads, by itself or in a free-form group.
+bool is_bound(const std::string& key);
+
+/// The default configuration of the executable, and the same with every interpolation followed.
+const config::Node& shipped_tree();
+const config::Node& shipped_values();
+/// The keys that may be in `tree` besides those that structs read; refers to `tree`.
+config::KnownKeys known_keys(const config::Node& tree);
+
+/// Keys of verl's older releases that are gone, with what is there now.
+const config::OldKeys& old_keys();
+/// Values under the roots of older releases (kMoved) go to their new places, unless somebody set
+/// those. Changes the resolved tree, so that it prints what is used.
+void apply_moved_keys(config::Node& resolved_tree);
+
+/// Every key of the shipped tree with default, kind and reason, a line each with tabs between, and
+/// a last line that counts them.
+std::string explain_keys();
+
+}  // namespace verlcpp::train

@@ -1,0 +1,141 @@
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/compose.h"
+#include "train/key_kinds.h"
+#include "train/validate_checks.h"
+
+namespace verlcpp::train {
+namespace {
+
+std::optional<double> number(const config::Node& node) {
+  if (const auto* value = node.get_if<int64_t>()) return static_cast<double>(*value);
+  if (const auto* value = node.get_if<double>()) return *value;
+  return std::nullopt;
+}
+
+/// Equal as settings: 2 is 2.0.
+bool same_setting(const config::Node& a, const config::Node& b) {
+  if (const auto x = number(a), y = number(b); x && y) return *x == *y;
+  return config::same_values(a, b);
+}
+
+/// Puts the shipped interpolations back where `tree` has a value that no struct reads.
+void put_back(const config::Node& shipped, const std::string& path, config::Node& tree) {
+  if (shipped.is_map()) {
+    for (const auto& [name, child] : shipped.items()) {
+      config::Node* own = tree.is_map() ? tree.find(name) : nullptr;
+      if (own != nullptr) put_back(child, path.empty() ? name : path + "." + name, *own);
+    }
+  } else if (shipped.get_if<config::Interpolation>() != nullptr && !is_bound(path)) {
+    tree = shipped;
+  }
+}
+
+/// What the keys that nobody set follow to, given what was set.
+config::Node followed(const config::Node& tree) {
+  config::Node open = tree;
+  put_back(shipped_tree(), "", open);
+  try {
+    return config::resolve(open);
+  } catch (const ConfigError&) {
+    return {};  // a key that one of them follows was deleted: all of them were set
+  }
+}
+
+/// Sorts the keys that somebody set by what becomes of them.
+class KeyCheck {
+ public:
+  explicit KeyCheck(Findings& findings) : findings_(findings) {}
+
+  void walk(const config::Node& node, const std::string& key) {
+    const bool group = node.is_map() && !node.items().empty();
+    if (group && (is_shipped(node.origin()) || !moves(key))) {
+      for (const auto& [name, child] : node.items()) {
+        walk(child, key.empty() ? name : key + "." + name);
+      }
+    } else if (!is_shipped(node.origin())) {
+      visit(node, key);
+    }
+  }
+
+  /// One line for all keys without effect.
+  void finish() {
+    if (without_effect_.empty()) return;
+    const bool one = without_effect_.size() == 1;
+    findings_.warn((one ? "this key has" : "these keys have") +
+                   std::string(" no effect here (--explain-keys says why): ") +
+                   join(without_effect_));
+  }
+
+ private:
+  void visit(const config::Node& node, const std::string& key) {
+    const std::vector<KeyAnswer> answers = answers_about(key);
+    if (answers.empty() || answers[0].kind == KeyKind::kHonoured || follows(node, key)) return;
+    const config::Node* by_default = shipped_values().find(key);
+    const bool changed = by_default == nullptr || !same_setting(node, *by_default);
+    const KeyAnswer& answer = answers[0];
+    if (answer.kind == KeyKind::kMoved) {
+      if (changed) moved(node, key, answer.reason);
+    } else if (answer.kind == KeyKind::kRefused) {
+      if (changed) refuse(node, key, answer.reason, by_default);
+    } else if (changed || node.origin().text.starts_with("override ")) {
+      without_effect_.push_back(key + " (" + node.origin().text + ")");
+    }
+  }
+
+  /// True for a group that moves as a whole.
+  static bool moves(const std::string& key) {
+    const std::vector<KeyAnswer> answers = answers_about(key);
+    return !answers.empty() && answers[0].kind == KeyKind::kMoved;
+  }
+
+  /// True for a key that has its value from another one, which may have been set.
+  bool follows(const config::Node& node, const std::string& key) {
+    if (!followed_) followed_ = followed(findings_.tree());
+    const config::Node* source = followed_->is_map() ? followed_->find(key) : nullptr;
+    return source != nullptr && is_interpolated(key) &&
+           source->origin().text == node.origin().text && config::same_values(*source, node);
+  }
+
+  /// Whether the default of `key`, or of a group above it, is an interpolation.
+  static bool is_interpolated(const std::string& key) {
+    for (size_t end = key.size(); end != std::string::npos && end > 0;
+         end = key.rfind('.', end - 1)) {
+      const config::Node* node = shipped_tree().find(std::string_view(key).substr(0, end));
+      if (node != nullptr) return node->get_if<config::Interpolation>() != nullptr;
+    }
+    return false;
+  }
+
+  void moved(const config::Node& node, const std::string& key, const std::string& place) {
+    const config::Node* now = findings_.tree().find(place);
+    const bool taken = now != nullptr && config::same_values(*now, node);
+    findings_.warn(key + " (" + node.origin().text + "), a key of older releases, " +
+                   (taken ? "is read as " + place
+                          : "has no effect: " + findings_.about(place) + " is set too"));
+  }
+
+  void refuse(const config::Node& node, const std::string& key, const std::string& reason,
+              const config::Node* by_default) {
+    findings_.add_text(
+        key + " = " + config::to_inline(node) + " (" + node.origin().text + "): " + reason + "; " +
+        (by_default == nullptr ? "leave it out" : "must be " + config::to_inline(*by_default)));
+  }
+
+  Findings& findings_;
+  std::optional<config::Node> followed_;
+  std::vector<std::string> without_effect_;
+};
+
+}  // namespace
+
+void check_keys(Findings& findings) {
+  KeyCheck check(findings);
+  check.walk(findings.tree(), "");
+  check.finish();
+}
+
+}  // namespace verlcpp::train
