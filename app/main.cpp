@@ -42,10 +42,11 @@ void print(const std::string& text) {
   throw DeviceError("the machine: standard output cannot be written" + reason);
 }
 
-/// The unresolved tree with the budgets that data.max_token_len_per_gpu feeds as literals, so that
-/// the dump, where every value counts as set, is the same run.
+/// The unresolved tree with the budgets that data.max_token_len_per_gpu feeds as literals, and
+/// moved keys where they go, so that the dump, where every value counts as set, is the same run.
 config::Node for_dump(const config::Node& composed) {
   config::Node tree = composed;
+  train::apply_moved_keys(tree);
   try {
     train::apply_token_budget(tree);
   } catch (const ConfigError&) {

@@ -128,13 +128,13 @@ config::KnownKeys known_keys(const config::Node& tree) {
           .old_keys = old_keys()};
 }
 
-void apply_moved_keys(config::Node& resolved_tree) {
+void apply_moved_keys(config::Node& tree) {
   for (const KeyRule& rule : key_rules()) {
     if (rule.kind != KeyKind::kMoved) continue;
-    const config::Node* from = resolved_tree.find(rule.pattern);
-    const config::Node* to = resolved_tree.find(rule.reason);
+    const config::Node* from = tree.find(rule.pattern);
+    const config::Node* to = tree.find(rule.reason);
     if (from == nullptr || from->is_null() || to == nullptr || !is_untouched(*to)) continue;
-    resolved_tree.set(rule.reason, config::Node(*from));
+    tree.set(rule.reason, config::Node(*from));
   }
 }
 

@@ -47,8 +47,8 @@ config::KnownKeys known_keys(const config::Node& tree);
 /// Keys of verl's older releases that are gone, with what is there now.
 const config::OldKeys& old_keys();
 /// Values under the roots of older releases (kMoved) go to their new places, unless somebody set
-/// those. Changes the resolved tree, so that it prints what is used.
-void apply_moved_keys(config::Node& resolved_tree);
+/// those. Changes the tree, which may be unresolved, so that it prints what is used.
+void apply_moved_keys(config::Node& tree);
 
 /// Every key of the shipped tree with default, kind and reason, a line each with tabs between, and
 /// a last line that counts them.

@@ -73,14 +73,15 @@ class KeyCheck {
  private:
   void visit(const config::Node& node, const std::string& key) {
     const std::vector<KeyAnswer> answers = answers_about(key);
-    if (answers.empty() || answers[0].kind == KeyKind::kHonoured || follows(node, key)) return;
-    const config::Node* by_default = shipped_values().find(key);
+    if (answers.empty() || answers[0].kind == KeyKind::kHonoured) return;
+    const config::Node* by_default = default_of(key);
     const bool changed = by_default == nullptr || !same_setting(node, *by_default);
+    if (!changed && by_default->origin().text == node.origin().text) return;  // it follows another
     const KeyAnswer& answer = answers[0];
     if (answer.kind == KeyKind::kMoved) {
       if (changed) moved(node, key, answer.reason);
     } else if (answer.kind == KeyKind::kRefused) {
-      if (changed) refuse(node, key, answer.reason, by_default);
+      if (changed) refuse(node, key, answer.reason);
     } else if (changed || node.origin().text.starts_with("override ")) {
       without_effect_.push_back(key + " (" + node.origin().text + ")");
     }
@@ -92,12 +93,12 @@ class KeyCheck {
     return !answers.empty() && answers[0].kind == KeyKind::kMoved;
   }
 
-  /// True for a key that has its value from another one, which may have been set.
-  bool follows(const config::Node& node, const std::string& key) {
+  /// What `key` would be if nobody had set it, but other keys as they are; nullptr for a free key.
+  const config::Node* default_of(const std::string& key) {
+    if (!is_interpolated(key)) return shipped_values().find(key);
     if (!followed_) followed_ = followed(findings_.tree());
     const config::Node* source = followed_->is_map() ? followed_->find(key) : nullptr;
-    return source != nullptr && is_interpolated(key) &&
-           source->origin().text == node.origin().text && config::same_values(*source, node);
+    return source != nullptr ? source : shipped_values().find(key);
   }
 
   /// Whether the default of `key`, or of a group above it, is an interpolation.
@@ -118,11 +119,11 @@ class KeyCheck {
                           : "has no effect: " + findings_.about(place) + " is set too"));
   }
 
-  void refuse(const config::Node& node, const std::string& key, const std::string& reason,
-              const config::Node* by_default) {
+  void refuse(const config::Node& node, const std::string& key, const std::string& reason) {
+    const config::Node* valid = shipped_values().find(key);
     findings_.add_text(
         key + " = " + config::to_inline(node) + " (" + node.origin().text + "): " + reason + "; " +
-        (by_default == nullptr ? "leave it out" : "must be " + config::to_inline(*by_default)));
+        (valid == nullptr ? "leave it out" : "must be " + config::to_inline(*valid)));
   }
 
   Findings& findings_;

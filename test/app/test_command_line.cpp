@@ -176,6 +176,17 @@ TEST_CASE("--cfg job with a token budget composes back to the same run") {
   }
 }
 
+TEST_CASE("--cfg job with a key of older releases composes back to the same run") {
+  const Outcome dump = run_binary({"--cfg", "job", "reward_model.reward_manager=dapo"});
+  const TemporaryFolder folder;
+  folder.write("dump.yaml", dump.out);
+  const Outcome again = run_binary(
+      {"--config-dir=" + folder.path(), "--config-name=dump", "--cfg", "job", "--resolve"});
+  CHECK(again.out ==
+        run_binary({"--cfg", "job", "--resolve", "reward_model.reward_manager=dapo"}).out);
+  CHECK_THAT(again.out, ContainsSubstring("name: dapo"));
+}
+
 TEST_CASE("--cfg job prints an interpolation that leads nowhere") {
   const Outcome outcome = run_binary(
       {"--cfg", "job", "data.max_token_len_per_gpu=4097", "trainer.project_name=${nowhere}"});
