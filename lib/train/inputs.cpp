@@ -186,8 +186,11 @@ std::vector<std::string> device_warnings(const TrainConfig& config, const config
 }
 
 model::ConfigOverride config_override(const ModelSection& model) {
-  const bool some = model.override_config.is_map() && !model.override_config.items().empty();
-  return {.json = some ? json_text(model.override_config) : "{}",
+  const config::Node& all = model.override_config;
+  const config::Node* group = all.is_map() ? all.find("model_config") : nullptr;
+  const config::Node& wanted = group != nullptr ? *group : all;
+  const bool some = wanted.is_map() && !wanted.items().empty();
+  return {.json = some ? json_text(wanted) : "{}",
           .where = "actor_rollout_ref.model.override_config"};
 }
 

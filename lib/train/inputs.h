@@ -32,7 +32,8 @@ struct Inputs {
   int64_t steps_per_epoch = 0;
 };
 
-/// model.override_config, to be merged into config.json.
+/// model.override_config, or its group model_config where it has one (as in verl), to be merged
+/// into config.json.
 model::ConfigOverride config_override(const ModelSection& model);
 
 /// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded.

@@ -177,6 +177,8 @@ const KeyRule kRules[] = {
      "config.json is the one in actor_rollout_ref.model.path; override_config changes keys of it"},
     {"actor_rollout_ref.model.tokenizer_path", kRefused,
      "the tokenizer is the one in actor_rollout_ref.model.path"},
+    {"actor_rollout_ref.model.override_config.moe_config.*", kRefused,
+     "mixture-of-experts models are not built"},
     {"actor_rollout_ref.model.use_shm", kNoEffect, "the folder is read where it is"},
     {"actor_rollout_ref.model.trust_remote_code", kNoEffect, "no Python of a model is run"},
     {"actor_rollout_ref.model.external_lib", kRefused,

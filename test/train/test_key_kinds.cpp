@@ -118,6 +118,7 @@ TEST_CASE("no rule speaks about nothing") {
   for (const KeyRule& rule : key_rules()) {
     const std::string pattern = rule.pattern;
     if (pattern.find("override_optimizer_config.") != std::string::npos) continue;  // free keys
+    if (pattern.find("override_config.") != std::string::npos) continue;
     bool used = false;
     for (const std::string& key : config::leaf_keys(shipped_tree())) {
       const auto answers = answers_about(key);
@@ -237,6 +238,15 @@ TEST_CASE("free keys of the optimizer") {
   REQUIRE(eps.problems.size() == 1);
   CHECK_THAT(eps.problems[0], ContainsSubstring("adam_eps = 1e-06 (override 20): is not read") &&
                                   ContainsSubstring("; leave it out"));
+}
+
+TEST_CASE("free keys of the model") {
+  const std::string o = "+" + kA + "model.override_config.";
+  CHECK(outcome_of({o + "max_position_embeddings=99"}).problems.empty());
+  CHECK(outcome_of({o + "model_config.max_position_embeddings=99"}).problems.empty());
+  CHECK_THAT(failure({o + "moe_config.freeze_moe_router=True"}),
+             ContainsSubstring("freeze_moe_router = True (override 20): mixture-of-experts models "
+                               "are not built; leave it out"));
 }
 
 TEST_CASE("keys of a known group that verl does not have are errors") {

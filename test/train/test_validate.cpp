@@ -198,6 +198,11 @@ TEST_CASE("a sequence the pool cannot hold is refused with the longest response 
     CHECK_THAT(
         failure(valid_dynamic_run(), {"data.max_response_length=960"}),
         ContainsSubstring("1 problem:") && ContainsSubstring("max_position_embeddings = 512"));
+    for (const std::string group : {"", "model_config."}) {
+      CHECK(failure(valid_dynamic_run(), {"data.max_response_length=960",
+                                          "+" + kA + "model.override_config." + group +
+                                              "max_position_embeddings=1024"}) == "valid");
+    }
     CHECK(failure(valid_dynamic_run(), {kMegatron + "max_seqlen_per_dp_cp_rank=32"}) == "valid");
     CHECK_THAT(failure(valid_dynamic_run(), {kMegatron + "max_seqlen_per_dp_cp_rank=31"}),
                ContainsSubstring("the longest response that fits is 184"));
