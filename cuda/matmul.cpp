@@ -62,14 +62,18 @@ uint32_t alignment_of(const Tensor& x) {
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-/// c^T = op(b)^T op(a)^T: cuBLAS is column-major, our tensors are row-major.
+/// c^T = op(b)^T op(a)^T: cuBLAS is column-major, our tensors are row-major. Of the summands of
+/// each element only the `count` from `first` on.
 struct Product {
   const Tensor &c, &a, &b;
   bool transpose_a, transpose_b, accumulate;
+  int64_t first, count;
 
   int64_t m() const { return c.dim(0); }
   int64_t n() const { return c.dim(1); }
-  int64_t k() const { return a.dim(transpose_a ? 0 : 1); }
+  int64_t k() const { return count; }
+  const std::byte* a_data() const { return a.data() + first * (transpose_a ? m() : 1) * size(a); }
+  const std::byte* b_data() const { return b.data() + first * (transpose_b ? 1 : n()) * size(b); }
   double flops() const {
     return 2.0 * static_cast<double>(m()) * static_cast<double>(n()) * static_cast<double>(k());
   }
@@ -77,6 +81,9 @@ struct Product {
     return "the product [" + std::to_string(m()) + ", " + std::to_string(n()) + ", " +
            std::to_string(k()) + "] in " + std::string(name_of(a.dtype()));
   }
+
+ private:
+  static int64_t size(const Tensor& x) { return size_of(x.dtype()); }
 };
 
 /// Products that one choice of algorithm serves. The numbers of rows and of summands, one of which
@@ -122,14 +129,19 @@ struct Description {
                  "cublasLtMatmulDescSetAttribute");
     check_cublas(cublas.describe(&operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
                  "cublasLtMatmulDescSetAttribute");
-    const auto layout = [&](cublasLtMatrixLayoutOpaque_t& out, const Tensor& x) {
-      check_cublas(cublas.init_layout(&out, sizeof out, type_of(x), static_cast<uint64_t>(x.dim(1)),
-                                      static_cast<uint64_t>(x.dim(0)), x.dim(1)),
+    const auto layout = [&](cublasLtMatrixLayoutOpaque_t& out, const Tensor& x, int64_t rows,
+                            int64_t columns) {
+      check_cublas(cublas.init_layout(&out, sizeof out, type_of(x), static_cast<uint64_t>(columns),
+                                      static_cast<uint64_t>(rows), x.dim(1)),
                    "cublasLtMatrixLayoutInit");
     };
-    layout(a, p.b);
-    layout(b, p.a);
-    layout(c, p.c);
+    const auto operand = [&](cublasLtMatrixLayoutOpaque_t& out, const Tensor& x, int64_t other,
+                             bool summed_over_rows) {
+      summed_over_rows ? layout(out, x, p.k(), other) : layout(out, x, other, p.k());
+    };
+    operand(a, p.b, p.n(), !p.transpose_b);
+    operand(b, p.a, p.m(), p.transpose_a);
+    layout(c, p.c, p.m(), p.n());
   }
 };
 
@@ -197,7 +209,7 @@ struct Matmul::State {
   cublasStatus_t multiply(Description& d, const Product& p,
                           const cublasLtMatmulAlgo_t& algorithm) const {
     const float one = 1, beta = p.accumulate ? 1 : 0;
-    return cublas.matmul(handle, &d.operation, &one, p.b.data(), &d.a, p.a.data(), &d.b, &beta,
+    return cublas.matmul(handle, &d.operation, &one, p.b_data(), &d.a, p.a_data(), &d.b, &beta,
                          p.c.data(), &d.c, p.c.data(), &d.c, &algorithm, workspace.data(),
                          static_cast<size_t>(workspace.bytes()), stream);
   }
@@ -231,8 +243,22 @@ struct Matmul::State {
     return status != cudaStreamCaptureStatusNone;
   }
 
+  void run(const Product& product) {
+    ProductKind kind = kind_of(product);
+    if (!tuned || kind.in != DType::kBFloat16) {  // one algorithm a shape, whichever came first
+      kind.m = product.m();
+      kind.k = product.k();
+    }
+    Description description(cublas, product);
+    Choice& choice = choice_for(description, product, kind);
+    if (!timed.empty() && !capturing()) collect_times();
+    if (run_choice(description, product, choice)) return;
+    const auto own = algorithms(description, product, kind, 1);
+    check_cublas(multiply(description, product, own.front()), product.text());
+  }
+
   /// False where this algorithm serves the kind but not this product.
-  bool run(Description& d, const Product& p, Choice& choice) {
+  bool run_choice(Description& d, const Product& p, Choice& choice) {
     // A graph's events tell no time.
     const auto [candidate, time_it] =
         capturing() ? MatmulTuner::Turn{choice.tuner.fastest(), false} : choice.tuner.next();
@@ -269,21 +295,23 @@ Matmul::~Matmul() {
 
 int64_t Matmul::trials() const { return state_->trials; }
 
+// cuBLAS adds up an element's summands one after the other. In float32 the rounding of a head's
+// gradient, with one summand for each word of the vocabulary, was most of a whole backward's; that
+// of slices, each added up by itself, is no more than the other ops'.
 void Matmul::run(const Tensor& c, const Tensor& a, const Tensor& b, bool transpose_a,
                  bool transpose_b, bool accumulate) {
-  State& s = *state_;
-  const Product product{c, a, b, transpose_a, transpose_b, accumulate};
-  ProductKind kind = kind_of(product);
-  if (!s.tuned || kind.in != DType::kBFloat16) {  // one algorithm a shape, whichever came first
-    kind.m = product.m();
-    kind.k = product.k();
+  const int64_t summands = a.dim(transpose_a ? 0 : 1);
+  const int64_t slice = a.dtype() == DType::kFloat32 ? kFloat32Summands : summands;
+  for (int64_t first = 0; first < summands; first += slice) {
+    state_->run({.c = c,
+                 .a = a,
+                 .b = b,
+                 .transpose_a = transpose_a,
+                 .transpose_b = transpose_b,
+                 .accumulate = accumulate || first > 0,
+                 .first = first,
+                 .count = std::min(slice, summands - first)});
   }
-  Description description(s.cublas, product);
-  State::Choice& choice = s.choice_for(description, product, kind);
-  if (!s.timed.empty() && !s.capturing()) s.collect_times();
-  if (s.run(description, product, choice)) return;
-  const auto own = s.algorithms(description, product, kind, 1);
-  check_cublas(s.multiply(description, product, own.front()), product.text());
 }
 
 }  // namespace verlcpp::cuda

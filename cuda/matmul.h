@@ -12,6 +12,7 @@ namespace verlcpp::cuda {
 class Matmul {
  public:
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // what cuBLAS wants on Hopper
+  static constexpr int64_t kFloat32Summands = 2048;              // of float32, added up at a time
   /// `tuned`: of bfloat16, the fastest of the library's algorithms is found while products are
   /// made, so the last bits of a result may differ between runs. Else each shape has one algorithm,
   /// always the same.

@@ -72,6 +72,39 @@ TEST_CASE("products of bfloat16 into float32 are not rounded to bfloat16", "[sma
   CHECK(largest_error(product(*gpu, DType::kBFloat16), product(cpu, DType::kFloat32)) < 1e-5);
 }
 
+TEST_CASE("products of float32 are as exact with many summands as with few", "[small]") {
+  const auto gpu = cuda::make_backend(0);
+  cpu::CpuBackend cpu;
+  // All of one sign: a sum that grows rounds off more and more of what is added.
+  const auto product = [](Backend& backend, DType dtype, int64_t summands, bool transpose_a,
+                          bool transpose_b, bool accumulate) {
+    const OpRun run{backend, dtype}, single{backend, DType::kFloat32};
+    const auto operand = [&](int64_t rows, bool across, uint64_t stream) {
+      std::vector<double> values = random_values(rows * summands, stream);
+      for (double& x : values) x = 1 + std::abs(x);
+      const Shape shape = across ? Shape{rows, summands} : Shape{summands, rows};
+      return run.converted(single.from(values, shape));
+    };
+    const Tensor c = run.from(std::vector<double>(9 * 33, 7.0), {9, 33});
+    backend.matmul(c, operand(9, !transpose_a, 1), operand(33, transpose_b, 2), transpose_a,
+                   transpose_b, accumulate);
+    return download(backend, c);
+  };
+  for (const int64_t summands : {2048, 5000, 49152}) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        for (const bool accumulate : {false, true}) {
+          INFO(summands << ", " << transpose_a << transpose_b << accumulate);
+          const auto of = [&](Backend& backend, DType dtype) {
+            return product(backend, dtype, summands, transpose_a, transpose_b, accumulate);
+          };
+          CHECK(largest_error(of(*gpu, DType::kFloat32), of(cpu, DType::kFloat64)) < 1.5e-6);
+        }
+      }
+    }
+  }
+}
+
 namespace {
 
 /// Ops that cuBLAS or cuDNN may run. compute-sanitizer's initcheck does not see all that their
