@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -52,6 +53,7 @@ struct Plan {
 
 /// Offsets (elements) and lengths (rows) of the documents.
 struct Ranges {
+  Ranges() = default;  // one document, of which all rows are
   Ranges(fe::graph::Graph& graph, int64_t documents) {
     const auto entries = [&](Uid uid, int64_t n, fe::DataType_t type) {
       return graph.tensor(fe::graph::Tensor_attributes()
@@ -69,21 +71,23 @@ struct Ranges {
   TensorPtr q_offset, kv_offset, lse_offset, q_length, kv_length;
 };
 
-/// Row-major [rows, heads, width] with documents at `offset`, seen as [documents, heads, length,
-/// width].
+/// Row-major [rows, heads, width] with documents at `offset` (one document: none), seen as
+/// [documents, heads, length, width].
 void pack(fe::graph::Tensor_attributes& tensor, Uid uid, int64_t documents, int64_t heads,
           int64_t length, int64_t width, const TensorPtr& offset) {
   tensor.set_uid(uid)
       .set_dim({documents, heads, length, width})
-      .set_stride({heads * length * width, width, heads * width, 1})
-      .set_ragged_offset(offset);
+      .set_stride({heads * length * width, width, heads * width, 1});
+  if (offset) tensor.set_ragged_offset(offset);
 }
 
 /// Builds one plan's graph: makes and names its tensors.
 class GraphBuilder {
  public:
   GraphBuilder(fe::graph::Graph& graph, const AttentionPlanKey& key)
-      : graph_(graph), key_(key), ranges_(start(graph), key.documents) {}
+      : graph_(start(graph)),
+        key_(key),
+        ranges_(key.own_length ? Ranges() : Ranges(graph, key.documents)) {}
 
   void forward() {
     fe::graph::SDPA_attributes attributes;
@@ -98,9 +102,10 @@ class GraphBuilder {
 
   void backward(bool deterministic) {
     fe::graph::SDPA_backward_attributes attributes;
-    attributes.set_deterministic_algorithm(deterministic)
-        .set_max_total_seq_len_q(key_.q_rows)
-        .set_max_total_seq_len_kv(key_.kv_rows);
+    attributes.set_deterministic_algorithm(deterministic);
+    if (!key_.own_length) {
+      attributes.set_max_total_seq_len_q(key_.q_rows).set_max_total_seq_len_kv(key_.kv_rows);
+    }
     set_mask(attributes);
     fe::graph::Tensor_attributes lse;
     pack_lse(lse.set_data_type(fe::DataType_t::FLOAT));
@@ -124,11 +129,12 @@ class GraphBuilder {
   }
   template <class Attributes>
   void set_mask(Attributes& attributes) const {
-    attributes.set_name("attention")
-        .set_attn_scale(key_.scale)
-        .set_padding_mask(true)
-        .set_seq_len_q(ranges_.q_length)
-        .set_seq_len_kv(ranges_.kv_length);
+    attributes.set_name("attention").set_attn_scale(key_.scale);
+    if (!key_.own_length) {
+      attributes.set_padding_mask(true)
+          .set_seq_len_q(ranges_.q_length)
+          .set_seq_len_kv(ranges_.kv_length);
+    }
     if (key_.mask == AttentionMask::kNone) return;
     attributes
         .set_diagonal_alignment(key_.mask == AttentionMask::kCausal
@@ -164,22 +170,35 @@ class GraphBuilder {
 
 using Pointers = std::unordered_map<int64_t, void*>;
 
-Pointers pointers_of(const AttentionArgs& args, const RaggedArrays& ranges) {
-  return {{kQ, const_cast<void*>(args.q)}, {kK, const_cast<void*>(args.k)},
-          {kV, const_cast<void*>(args.v)}, {kQOffset, ranges.q_offset},
-          {kKvOffset, ranges.kv_offset},   {kLseOffset, ranges.lse_offset},
-          {kQLength, ranges.q_length},     {kKvLength, ranges.kv_length}};
+Pointers pointers_of(const AttentionArgs& args) {
+  return {{kQ, const_cast<void*>(args.q)},
+          {kK, const_cast<void*>(args.k)},
+          {kV, const_cast<void*>(args.v)}};
+}
+
+void add_ranges(Pointers& pointers, const RaggedArrays& ranges) {
+  pointers[kQOffset] = ranges.q_offset;
+  pointers[kKvOffset] = ranges.kv_offset;
+  pointers[kLseOffset] = ranges.lse_offset;
+  pointers[kQLength] = ranges.q_length;
+  pointers[kKvLength] = ranges.kv_length;
 }
 
 }  // namespace
 
 struct CudnnAttention::State {
+  explicit State(const BackendOptions& options)
+      : deterministic(options.deterministic),
+        who(options.who),
+        repeated(options.own_length_flops) {}
+
   std::shared_ptr<MemoryPool> pool;
-  cudaStream_t stream;
-  bool deterministic;
-  std::string who;  // begins messages
+  cudaStream_t stream = nullptr;
+  const bool deterministic;
+  const std::string who;  // begins messages
   cudnnHandle_t handle = nullptr;
   std::map<AttentionPlanKey, Plan> plans;
+  RepeatedLengths repeated;
 
   /// The deterministic backward needs a workspace that grows with documents x length^2.
   bool by_length(bool backward) const { return deterministic && backward; }
@@ -240,6 +259,41 @@ struct CudnnAttention::State {
     }
   }
 
+  /// False where it is not to be had within the workspace of the bucket's plan, which is what
+  /// memory was planned for.
+  bool make_own_length_plan(const AttentionCall& call, const AttentionPlanKey& own) {
+    try {
+      const int64_t workspace = build(own, false).workspace;
+      const auto groups = document_groups(call.q_lengths, call.kv_lengths, false);
+      if (workspace <= plan(plan_key(call, groups.at(0))).workspace) return true;
+      log::debug(who + "its workspace is too large, so the bucket's plan stays");
+      plans.erase(own);
+    } catch (const DeviceError& error) {
+      log::debug(who + "no plan for just this length: " + error.what());
+    }
+    return false;
+  }
+
+  /// A length that keeps coming gets a plan of its own: without ranges and padding mask cuDNN is a
+  /// tenth faster (an H200, 16,384 tokens). Not where results are to repeat bit for bit: which plan
+  /// computes depends on what was computed before.
+  std::optional<AttentionPlanKey> own_length_plan(const AttentionCall& call) {
+    const auto own = deterministic ? std::nullopt : own_length_key(call);
+    if (!own || plans.contains(*own)) return own;
+    return repeated.pays(*own) && make_own_length_plan(call, *own) ? own : std::nullopt;
+  }
+
+  void run(const AttentionArgs& args, const AttentionSpans& spans, bool backward,
+           Pointers& pointers) {
+    const AttentionCall call = call_of(DType::kBFloat16, args, spans, backward);
+    if (const auto own = own_length_plan(call)) return execute(*own, pointers);
+    for (const RaggedGroup& ragged :
+         ragged_groups(stream, *pool, args, spans, by_length(backward))) {
+      add_ranges(pointers, ragged.arrays);
+      execute(plan_key(call, ragged.group), pointers);
+    }
+  }
+
   void execute(const AttentionPlanKey& key, Pointers& pointers) {
     Plan& chosen = plan(key);
     const std::shared_ptr<std::byte> memory =
@@ -249,13 +303,11 @@ struct CudnnAttention::State {
 };
 
 CudnnAttention::CudnnAttention(cudaStream_t stream, std::shared_ptr<MemoryPool> pool,
-                               bool deterministic, std::string who)
-    : state_(std::make_unique<State>()) {
+                               const BackendOptions& options)
+    : state_(std::make_unique<State>(options)) {
   [[maybe_unused]] static void* const once = fe::cudnn_dlhandle = open_cudnn();
   state_->pool = std::move(pool);
   state_->stream = stream;
-  state_->deterministic = deterministic;
-  state_->who = std::move(who);
   const auto require = [](cudnnStatus_t status, const std::string& what) {
     if (status == CUDNN_STATUS_SUCCESS) return;
     throw_library_failure("cuDNN " + cudnn_version() + ": " + what + ": " +
@@ -294,30 +346,22 @@ int64_t CudnnAttention::plans() const { return static_cast<int64_t>(state_->plan
 
 void CudnnAttention::forward(const AttentionArgs& args, const AttentionSpans& spans, void* o,
                              float* lse) {
-  const AttentionCall call = call_of(DType::kBFloat16, args, spans, false);
-  for (const RaggedGroup& ragged :
-       ragged_groups(state_->stream, *state_->pool, args, spans, state_->by_length(false))) {
-    Pointers pointers = pointers_of(args, ragged.arrays);
-    pointers[kO] = o;
-    pointers[kLse] = lse;
-    state_->execute(plan_key(call, ragged.group), pointers);
-  }
+  Pointers pointers = pointers_of(args);
+  pointers[kO] = o;
+  pointers[kLse] = lse;
+  state_->run(args, spans, false, pointers);
 }
 
 void CudnnAttention::backward(const AttentionArgs& args, const AttentionSpans& spans, const void* o,
                               const float* lse, const void* d_o, void* d_q, void* d_k, void* d_v) {
-  const AttentionCall call = call_of(DType::kBFloat16, args, spans, true);
-  for (const RaggedGroup& ragged :
-       ragged_groups(state_->stream, *state_->pool, args, spans, state_->by_length(true))) {
-    Pointers pointers = pointers_of(args, ragged.arrays);
-    pointers[kO] = const_cast<void*>(o);
-    pointers[kLse] = const_cast<float*>(lse);
-    pointers[kDo] = const_cast<void*>(d_o);
-    pointers[kDq] = d_q;
-    pointers[kDk] = d_k;
-    pointers[kDv] = d_v;
-    state_->execute(plan_key(call, ragged.group), pointers);
-  }
+  Pointers pointers = pointers_of(args);
+  pointers[kO] = const_cast<void*>(o);
+  pointers[kLse] = const_cast<float*>(lse);
+  pointers[kDo] = const_cast<void*>(d_o);
+  pointers[kDq] = d_q;
+  pointers[kDk] = d_k;
+  pointers[kDv] = d_v;
+  state_->run(args, spans, true, pointers);
 }
 
 AttentionCall call_of(DType dtype, const AttentionArgs& args, const AttentionSpans& spans,

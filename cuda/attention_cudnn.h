@@ -3,24 +3,24 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <string>
 
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
+#include "cuda/runtime.h"
 #include "tensor/backend.h"
 
 namespace verlcpp::cuda {
 
 /// Packed attention of bfloat16 by cuDNN (9.14 or newer, opened at run time) on one stream. Plans
 /// are kept, one for each bucket of shapes; one takes the host about 0.05 s to build, in `prepare`
-/// or else when a call first needs it, which is logged.
+/// or else when a call first needs it, which is logged. A single document of a length that keeps
+/// coming gets a faster plan of its own, except where `deterministic`.
 class CudnnAttention {
  public:
-  /// `deterministic`: gradients repeat bit for bit, with a workspace that grows with documents x
+  /// Deterministic gradients repeat bit for bit, with a workspace that grows with documents x
   /// length^2; documents are then launched by length. DeviceError when cuDNN is missing or too old.
-  /// `who` begins its messages.
-  CudnnAttention(cudaStream_t stream, std::shared_ptr<MemoryPool> pool, bool deterministic,
-                 std::string who);
+  CudnnAttention(cudaStream_t stream, std::shared_ptr<MemoryPool> pool,
+                 const BackendOptions& options);
   ~CudnnAttention();
 
   /// Whether these kernels compute this call: bfloat16, head dims that are multiples of 8 up to

@@ -80,8 +80,7 @@ void CudaBackend::split_qkv_backward(const Tensor& d_qkv, const Tensor& d_bias, 
 // --- attention. cuDNN leaves rows in no document as they are, and writes bfloat16.
 
 CudnnAttention& CudaBackend::cudnn() {
-  if (!cudnn_)
-    cudnn_ = std::make_unique<CudnnAttention>(stream_, pool_, options_.deterministic, options_.who);
+  if (!cudnn_) cudnn_ = std::make_unique<CudnnAttention>(stream_, pool_, options_);
   return *cudnn_;
 }
 

@@ -26,6 +26,10 @@ struct BackendOptions {
   /// form needs more memory for long documents, and products of bfloat16, whose algorithm is chosen
   /// by time otherwise.
   bool deterministic = false;
+  /// Not deterministic: when calls of attention over one document of a length have taken so many
+  /// floating-point operations, that length gets a plan of its own: twice the time of building it,
+  /// at attention's speed.
+  double own_length_flops = 5e13;
   /// Backend::replay captures graphs; without, it runs its bodies as they are.
   bool graphs = true;
   /// K and V of a CP group travel by NCCL also where each GPU can read the others' memory.

@@ -236,6 +236,45 @@ TEST_CASE("deterministic bfloat16 attention is the CPU's, launched by length") {
   }
 }
 
+TEST_CASE("a length's own plan computes what its bucket's does") {
+  using enum AttentionMask;
+  for (const Heads& heads : kHeads) {
+    for (const int32_t length : {5, 130, 333}) {
+      const auto gpu = cuda::make_backend(0, {.own_length_flops = 1});
+      const int32_t longer = length * 3 / 2 + 3;
+      for (const AttentionCase& a :
+           {make_case("own length, causal", kCausal, heads, {length}, {length}, 0),
+            make_case("own length, none", kNone, heads, {length}, {longer}, 0),
+            make_case("own length, bottom right", kBottomRight, heads, {length}, {longer}, 0)}) {
+        const int64_t before = plans_of(*gpu);
+        check_against_cpu(*gpu, a, false, DType::kBFloat16);
+        check_against_cpu(*gpu, a, true, DType::kFloat32);
+        INFO(length);
+        CHECK(plans_of(*gpu) - before == 4);  // forward and backward, each beside its bucket's
+      }
+    }
+  }
+}
+
+TEST_CASE("a length gets its own plan when its calls have cost enough") {
+  const AttentionCase a =
+      make_case("own length", AttentionMask::kCausal, kHeads[0], {600}, {600}, 0);
+  const double flops = 2.0 * 600 * 600 * 14 * 64;
+  for (const bool deterministic : {false, true}) {
+    const auto gpu =
+        cuda::make_backend(0, {.deterministic = deterministic, .own_length_flops = 3 * flops});
+    std::vector<int64_t> plans;
+    for (int call = 0; call < 4; ++call) {
+      check_against_cpu(*gpu, a, false, DType::kBFloat16);
+      plans.push_back(plans_of(*gpu));
+    }
+    // Backward costs 2.5 times as much, so it is there with the second call, forward with the
+    // third.
+    CHECK(plans ==
+          (deterministic ? std::vector<int64_t>{2, 2, 2, 2} : std::vector<int64_t>{2, 3, 4, 4}));
+  }
+}
+
 TEST_CASE("a prepared call of attention builds no plan") {
   for (const bool deterministic : {false, true}) {
     const auto gpu = cuda::make_backend(0, {.deterministic = deterministic});

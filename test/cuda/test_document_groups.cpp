@@ -67,3 +67,68 @@ TEST_CASE("a plan serves calls of its buckets; rows count in the backward alone"
                                "up to 512 rows against 1024, of 1024 against 2048 in all"));
   CHECK_THAT(to_text(forward), ContainsSubstring("against 1024"));
 }
+
+TEST_CASE("a length has a plan of its own where one document is the whole call") {
+  const auto key_of = [](const Lengths& q, const Lengths& kv, int64_t q_rows, int64_t kv_rows) {
+    return own_length_key({.q_rows = q_rows,
+                           .kv_rows = kv_rows,
+                           .heads = 4,
+                           .kv_heads = 2,
+                           .head_dim = 64,
+                           .q_lengths = q,
+                           .kv_lengths = kv,
+                           .backward = true});
+  };
+  const auto key = key_of({333}, {500}, 333, 500);
+  REQUIRE(key.has_value());
+  CHECK(key->q_length == 333);
+  CHECK(key->kv_length == 500);
+  CHECK_THAT(to_text(*key), ContainsSubstring("one document of 333 rows against 500"));
+  CHECK_FALSE(key_of({333}, {500}, 334, 500).has_value());
+  CHECK_FALSE(key_of({333}, {500}, 333, 512).has_value());
+  CHECK_FALSE(key_of({333, 0}, {500, 0}, 333, 500).has_value());
+}
+
+TEST_CASE("a plan of its own pays for a length whose calls have cost enough, once") {
+  const Lengths length{100};
+  const auto key_of = [&](bool backward, AttentionMask mask) {
+    return *own_length_key({.mask = mask,
+                            .q_rows = 100,
+                            .kv_rows = 100,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .head_dim = 64,
+                            .q_lengths = length,
+                            .kv_lengths = length,
+                            .backward = backward});
+  };
+  const auto causal = key_of(false, AttentionMask::kCausal);
+  const auto full = key_of(false, AttentionMask::kNone);
+  const auto backward = key_of(true, AttentionMask::kCausal);
+  RepeatedLengths repeated(3 * 2.0 * 100 * 100 * 4 * 64);  // three causal calls forward
+  CHECK_FALSE(repeated.pays(causal));
+  CHECK_FALSE(repeated.pays(full));
+  CHECK_FALSE(repeated.pays(causal));
+  CHECK(repeated.pays(causal));
+  CHECK_FALSE(repeated.pays(causal));
+  CHECK(repeated.pays(full));  // each pair of rows costs, not half of them
+  CHECK_FALSE(repeated.pays(backward));
+  CHECK(repeated.pays(backward));  // five products instead of two
+}
+
+TEST_CASE("only so many lengths get plans of their own") {
+  RepeatedLengths repeated(1);
+  int chosen = 0;
+  for (int32_t n = 1; n <= 2 * RepeatedLengths::kMost; ++n) {
+    const Lengths length{n};
+    const AttentionCall call{.q_rows = n,
+                             .kv_rows = n,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .head_dim = 8,
+                             .q_lengths = length,
+                             .kv_lengths = length};
+    chosen += repeated.pays(*own_length_key(call)) ? 1 : 0;
+  }
+  CHECK(chosen == RepeatedLengths::kMost);
+}
