@@ -175,7 +175,8 @@ __device__ inline float block_max(float value) {
   return max;
 }
 
-__device__ inline float warp_sum(float value) {
+template <class V>
+__device__ inline V warp_sum(V value) {
   for (int offset = 16; offset > 0; offset /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, offset);
   }

@@ -65,11 +65,38 @@ __global__ void __cluster_dims__(2) __launch_bounds__(ProductTile::kThreads, 1)
       });
 }
 
+__device__ double warp_max(double value) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value = fmax(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  }
+  return value;
+}
+
+constexpr int kMergeWarps = 4;
+
+/// A warp for each row, its lanes for the parts: a chunk of a head has few rows, whose time is the
+/// latency of one.
 __global__ void merge_parts_kernel(int64_t rows, int64_t parts, double* stats,
                                    const double* of_parts) {
-  const int64_t r = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t r = int64_t{blockIdx.x} * kMergeWarps + threadIdx.y;
   if (r >= rows) return;
-  const RowStats all = merged(rows, parts, r, of_parts);
+  const auto part = [&](int64_t p) { return of_parts + (p * rows + r) * 4; };
+  RowStats all;
+  for (int64_t p = threadIdx.x; p < parts; p += 32) {
+    all.max = fmax(all.max, part(p)[0]);
+    all.label = fmax(all.label, part(p)[3]);
+  }
+  all.max = warp_max(all.max);
+  for (int64_t p = threadIdx.x; p < parts; p += 32) {
+    if (part(p)[0] == -HUGE_VAL) continue;
+    const double shift = part(p)[0] - all.max, scale = exp(shift);
+    all.sum += scale * part(p)[1];
+    all.weighted += scale * (part(p)[2] + part(p)[1] * shift);
+  }
+  all.label = warp_max(all.label);
+  all.sum = warp_sum(all.sum);
+  all.weighted = warp_sum(all.weighted);
+  if (threadIdx.x != 0) return;
   stats[r * 4] = all.max;
   stats[r * 4 + 1] = all.sum;
   stats[r * 4 + 2] = all.weighted;
@@ -134,8 +161,8 @@ void head_stats(cudaStream_t stream, const HeadShape& shape, double* stats, doub
                kept == nullptr ? rows_of_x  // not written
                                : result_map(kept, shape.rows, shape.vocab, shape.vocab));
   if (cut.parts == 1) return;
-  merge_parts_kernel<<<grid_for(shape.rows, 128), 128, 0, stream>>>(shape.rows, cut.parts, stats,
-                                                                    of_parts);
+  merge_parts_kernel<<<grid_for(shape.rows, kMergeWarps), dim3(32, kMergeWarps), 0, stream>>>(
+      shape.rows, cut.parts, stats, of_parts);
   check_launch("head_stats");
 }
 

@@ -73,8 +73,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The same from kept values, which may be d_logits too. `vector`: rows of both begin at multiples
-/// of eight elements, so that a thread's eight, 16 bytes, are of one group.
+/// Columns of a row for one block: a head's chunk of some hundred rows would fill a GPU but once
+/// and a half with a block a row.
+constexpr int kColumns = kThreads * 32;
+
+/// The same from kept values, which may be d_logits too, for the blockIdx.y-th kColumns of a row.
+/// `vector`: rows of both begin at multiples of eight elements, so that a thread's eight, 16 bytes,
+/// are of one group.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     kept_log_prob_backward_kernel(HeadGradient head, T* d_logits, const __half* values,
@@ -86,8 +91,9 @@ __global__ void __launch_bounds__(kThreads)
   T* to = d_logits + r * vocab;
   const HeadRow row(head, r);
   const float log2_sum = row.lse * kLog2e;
+  const int64_t first = int64_t{blockIdx.y} * kColumns, end = min(first + kColumns, vocab);
   if (!vector) {
-    for (int64_t v = threadIdx.x; v < vocab; v += kThreads) {
+    for (int64_t v = first + threadIdx.x; v < end; v += kThreads) {
       const float down = shifts[v / kGroup] - log2_sum;
       to[v] = from_float<T>(row.of_kept(__half2float(from[v]) + down, v == row.label));
     }
@@ -101,8 +107,9 @@ __global__ void __launch_bounds__(kThreads)
   };
   const auto* packs = reinterpret_cast<const Halves*>(from);
   auto* d_packs = reinterpret_cast<Gradients*>(to);
+  const int last = static_cast<int>(end / kWidth);
 #pragma unroll 2
-  for (int v = threadIdx.x; v < static_cast<int>(vocab / kWidth); v += kThreads) {
+  for (int v = static_cast<int>(first / kWidth + threadIdx.x); v < last; v += kThreads) {
     const Halves z = packs[v];
     const float down = shifts[v / (kGroup / kWidth)] - log2_sum;
     const int64_t label = row.label - int64_t{v} * kWidth;
@@ -135,7 +142,8 @@ void kept_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient
                             void* d_logits, const void* values, const float* shift) {
   if (head.rows == 0) return;
   dispatch(dtype, [&]<class T>() {
-    kept_log_prob_backward_kernel<<<static_cast<unsigned>(head.rows), kThreads, 0, stream>>>(
+    const dim3 grid(static_cast<unsigned>(head.rows), grid_for(head.vocab, kColumns));
+    kept_log_prob_backward_kernel<<<grid, kThreads, 0, stream>>>(
         head, static_cast<T*>(d_logits), static_cast<const __half*>(values), shift,
         in_sixteens(head.vocab * int64_t{sizeof(__half)}, {d_logits, values}) &&
             head.vocab < int64_t{1} << 31);
