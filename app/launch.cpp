@@ -43,7 +43,9 @@ parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::RankCommunicators& host,
                                  const std::optional<cuda::Reservation>& reserved) {
   return make_device(config.trainer.device, topology, host, config.trainer.ranks_per_gpu,
-                     {.deterministic = train::deterministic(config), .reservation = reserved});
+                     {.deterministic = train::deterministic(config),
+                      .own_length = reserved ? cuda::OwnLengthRule() : cuda::OwnLengthRule::never(),
+                      .reservation = reserved});
 }
 
 namespace {

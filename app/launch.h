@@ -21,7 +21,9 @@ void catch_stop_signals();
 void expect_one_process();
 
 /// The device of one rank, as trainer.device says. DeviceError when it cannot be had. With a
-/// reservation a GPU's memory is taken at once. Called by all ranks, each on its thread.
+/// reservation a GPU's memory is taken at once; without, it is a measurement's, whose lengths come
+/// again as a run's do not, so none gets attention plans of its own. Called by all ranks, each on
+/// its thread.
 parallel::RankDevice make_device(const train::TrainConfig& config,
                                  const parallel::Topology& topology,
                                  const parallel::RankCommunicators& host,

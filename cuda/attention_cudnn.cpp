@@ -188,9 +188,7 @@ void add_ranges(Pointers& pointers, const RaggedArrays& ranges) {
 
 struct CudnnAttention::State {
   explicit State(const BackendOptions& options)
-      : deterministic(options.deterministic),
-        who(options.who),
-        repeated(options.own_length_flops) {}
+      : deterministic(options.deterministic), who(options.who), repeated(options.own_length) {}
 
   std::shared_ptr<MemoryPool> pool;
   cudaStream_t stream = nullptr;
@@ -203,17 +201,20 @@ struct CudnnAttention::State {
   /// The deterministic backward needs a workspace that grows with documents x length^2.
   bool by_length(bool backward) const { return deterministic && backward; }
 
+  /// What a plan is built for.
+  enum class Reason { kPrepared, kMet, kRepeated };
+
   /// In its place: cuDNN's graphs are not to be moved.
-  Plan& build(const AttentionPlanKey& key, bool prepared) {
+  Plan& build(const AttentionPlanKey& key, Reason why) {
     try {
-      return build_in(plans[key], key, prepared);
+      return build_in(plans[key], key, why);
     } catch (...) {
       plans.erase(key);
       throw;
     }
   }
 
-  Plan& build_in(Plan& plan, const AttentionPlanKey& key, bool prepared) {
+  Plan& build_in(Plan& plan, const AttentionPlanKey& key, Reason why) {
     const auto start = std::chrono::steady_clock::now();
     GraphBuilder builder(plan.graph, key);
     key.backward ? builder.backward(deterministic) : builder.forward();
@@ -224,10 +225,16 @@ struct CudnnAttention::State {
         std::chrono::steady_clock::now() - start;
     const std::string cost = std::to_string(static_cast<int64_t>(spent.count())) + " ms: " + what +
                              ", workspace " + std::to_string(plan.workspace) + " bytes";
-    if (prepared) {
-      log::debug(who + "cuDNN plan built in " + cost);
-    } else {
-      log::info(who + "cuDNN plan built, when first met, in " + cost);
+    switch (why) {
+      case Reason::kPrepared:
+        log::debug(who + "cuDNN plan built in " + cost);
+        break;
+      case Reason::kMet:
+        log::info(who + "cuDNN plan built, when first met, in " + cost);
+        break;
+      case Reason::kRepeated:
+        log::info(who + "cuDNN plan built, for a length that keeps coming, in " + cost);
+        break;
     }
     return plan;
   }
@@ -235,14 +242,14 @@ struct CudnnAttention::State {
   /// False: it was there.
   bool prepare(const AttentionPlanKey& key) {
     if (plans.contains(key)) return false;
-    const Plan& plan = build(key, true);
+    const Plan& plan = build(key, Reason::kPrepared);
     if (plan.workspace > 0) workspace(key, plan);  // given back at once
     return true;
   }
 
   Plan& plan(const AttentionPlanKey& key) {
     const auto found = plans.find(key);
-    return found != plans.end() ? found->second : build(key, false);
+    return found != plans.end() ? found->second : build(key, Reason::kMet);
   }
 
   std::shared_ptr<std::byte> workspace(const AttentionPlanKey& key, const Plan& plan) const {
@@ -262,31 +269,35 @@ struct CudnnAttention::State {
   /// False where it is not to be had within the workspace of the bucket's plan, which is what
   /// memory was planned for.
   bool make_own_length_plan(const AttentionCall& call, const AttentionPlanKey& own) {
+    const auto group = document_groups(call.q_lengths, call.kv_lengths, false).at(0);
+    const int64_t planned = plan(plan_key(call, group)).workspace;
     try {
-      const int64_t workspace = build(own, false).workspace;
-      const auto groups = document_groups(call.q_lengths, call.kv_lengths, false);
-      if (workspace <= plan(plan_key(call, groups.at(0))).workspace) return true;
-      log::debug(who + "its workspace is too large, so the bucket's plan stays");
+      const int64_t workspace = build(own, Reason::kRepeated).workspace;
+      if (workspace <= planned) return true;
       plans.erase(own);
+      log::debug(who + "not used, since it needs more than the bucket's " +
+                 std::to_string(planned) + " bytes: " + to_text(own));
     } catch (const DeviceError& error) {
-      log::debug(who + "no plan for just this length: " + error.what());
+      log::debug(who + "no plan for this length alone: " + error.what());
     }
     return false;
   }
 
-  /// A length that keeps coming gets a plan of its own: without ranges and padding mask cuDNN is a
-  /// tenth faster (an H200, 16,384 tokens). Not where results are to repeat bit for bit: which plan
-  /// computes depends on what was computed before.
-  std::optional<AttentionPlanKey> own_length_plan(const AttentionCall& call) {
+  /// Without ranges and padding mask cuDNN takes 8 % less (an H200, 16,384 tokens). Not where
+  /// results are to repeat bit for bit: which plan computes depends on what was computed before.
+  std::optional<AttentionPlanKey> own_length_plan(const AttentionCall& call, bool first_of_pass) {
     const auto own = deterministic ? std::nullopt : own_length_key(call);
     if (!own || plans.contains(*own)) return own;
-    return repeated.pays(*own) && make_own_length_plan(call, *own) ? own : std::nullopt;
+    return repeated.pays(*own, first_of_pass) && make_own_length_plan(call, *own) ? own
+                                                                                  : std::nullopt;
   }
 
   void run(const AttentionArgs& args, const AttentionSpans& spans, bool backward,
            Pointers& pointers) {
     const AttentionCall call = call_of(DType::kBFloat16, args, spans, backward);
-    if (const auto own = own_length_plan(call)) return execute(*own, pointers);
+    if (const auto own = own_length_plan(call, first_call(args, spans, backward))) {
+      return execute(*own, pointers);
+    }
     for (const RaggedGroup& ragged :
          ragged_groups(stream, *pool, args, spans, by_length(backward))) {
       add_ranges(pointers, ragged.arrays);

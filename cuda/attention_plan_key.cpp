@@ -49,12 +49,14 @@ std::optional<AttentionPlanKey> own_length_key(const AttentionCall& call) {
                           .own_length = true};
 }
 
-bool RepeatedLengths::pays(const AttentionPlanKey& key) {
-  double& spent = spent_[key];
-  const bool before = spent >= flops_;
-  spent += flops_of(key);
-  if (before || spent < flops_ || chosen_ == kMost) return false;
+bool RepeatedLengths::pays(const AttentionPlanKey& key, bool first_of_pass) {
+  Count& count = counts_[key];
+  count.passes += first_of_pass ? 1 : 0;
+  count.flops += flops_of(key);
+  if (count.chosen || count.passes < rule_.passes || count.flops < rule_.flops) return false;
+  if (chosen_ == kMost) return false;
   ++chosen_;
+  count.chosen = true;
   return true;
 }
 

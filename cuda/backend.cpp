@@ -49,7 +49,7 @@ CudaBackend::CudaBackend(int device, const BackendOptions& options)
   // Nor do times mean anything under a tool that separate blocks are for.
   matmul_ = std::make_unique<Matmul>(
       stream_, allocate(DType::kInt64, {Matmul::kWorkspaceBytes / 8}, MemoryTag::kWorkspace),
-      !options.deterministic && !pool_->separate());
+      !options.deterministic && !pool_->separate(), [this] { bound_run_ahead(); });
   sum_partials_ = allocate(DType::kFloat64, {kSumBlocks}, MemoryTag::kWorkspace);
 }
 
@@ -185,7 +185,6 @@ void CudaBackend::matmul(const Tensor& c, const Tensor& a, const Tensor& b, bool
     if (!accumulate) fill_zero(c);
     return;
   }
-  bound_run_ahead();
   matmul_->run(c, a, b, transpose_a, transpose_b, accumulate);
 }
 

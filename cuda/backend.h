@@ -140,8 +140,8 @@ class CudaBackend final : public Backend {
   /// A body that is captured enqueues ops and nothing else.
   void expect_no_replay(const char* what) const;
   /// The driver queues about a thousand launches; then it lets the host wait for room, where an
-  /// abort cannot reach it. So the host waits here, before there are so many: matrix products,
-  /// with few launches between them, are counted.
+  /// abort cannot reach it. So the host waits here, before there are so many: the library's matrix
+  /// products, with few launches between them, are counted.
   void bound_run_ahead();
   /// Waits while `query` says cudaErrorNotReady, and throws what host code has thrown.
   void wait_until(const std::function<cudaError_t()>& query);

@@ -140,7 +140,7 @@ void token_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradien
 
 void kept_log_prob_backward(cudaStream_t stream, DType dtype, const HeadGradient& head,
                             void* d_logits, const void* values, const float* shift) {
-  if (head.rows == 0) return;
+  if (head.rows * head.vocab == 0) return;
   dispatch(dtype, [&]<class T>() {
     const dim3 grid(static_cast<unsigned>(head.rows), grid_for(head.vocab, kColumns));
     kept_log_prob_backward_kernel<<<grid, kThreads, 0, stream>>>(

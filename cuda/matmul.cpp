@@ -6,6 +6,7 @@
 #include <bit>
 #include <compare>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -90,6 +91,7 @@ struct Product {
 /// is a micro-batch's tokens, count as the next power of two.
 struct ProductKind {
   int64_t m, n, k;
+  int64_t a_stride, b_stride;  // of rows
   DType in, out;
   bool transpose_a, transpose_b, accumulate;
   uint32_t align_a, align_b, align_c;
@@ -104,6 +106,8 @@ ProductKind kind_of(const Product& p) {
   return {.m = power_of_two(p.m()),
           .n = p.n(),
           .k = power_of_two(p.k()),
+          .a_stride = p.a.dim(1),
+          .b_stride = p.b.dim(1),
           .in = p.a.dtype(),
           .out = p.c.dtype(),
           .transpose_a = p.transpose_a,
@@ -165,6 +169,7 @@ struct Matmul::State {
   cudaStream_t stream = nullptr;
   Tensor workspace;
   bool tuned = false;
+  std::function<void()> before_each;
   std::map<ProductKind, Choice> choices;
   std::deque<Timed> timed;
   std::vector<cudaEvent_t> idle_events;
@@ -276,13 +281,14 @@ struct Matmul::State {
   }
 };
 
-Matmul::Matmul(cudaStream_t stream, Tensor workspace, bool tuned)
+Matmul::Matmul(cudaStream_t stream, Tensor workspace, bool tuned, std::function<void()> before_each)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   check_cublas(s.cublas.create(&s.handle), "cublasLtCreate");
   s.stream = stream;
   s.workspace = std::move(workspace);
   s.tuned = tuned;
+  s.before_each = std::move(before_each);
 }
 
 Matmul::~Matmul() {
@@ -295,14 +301,12 @@ Matmul::~Matmul() {
 
 int64_t Matmul::trials() const { return state_->trials; }
 
-// cuBLAS adds up an element's summands one after the other. In float32 the rounding of a head's
-// gradient, with one summand for each word of the vocabulary, was most of a whole backward's; that
-// of slices, each added up by itself, is no more than the other ops'.
 void Matmul::run(const Tensor& c, const Tensor& a, const Tensor& b, bool transpose_a,
                  bool transpose_b, bool accumulate) {
   const int64_t summands = a.dim(transpose_a ? 0 : 1);
   const int64_t slice = a.dtype() == DType::kFloat32 ? kFloat32Summands : summands;
   for (int64_t first = 0; first < summands; first += slice) {
+    state_->before_each();
     state_->run({.c = c,
                  .a = a,
                  .b = b,

@@ -12,6 +12,7 @@ namespace {
 struct RaggedSpans {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::vector<RaggedGroup> whole, by_length;
+  std::array<bool, 2> called{};  // forward, backward
 };
 
 /// The group's order on the device; null for all documents in their own.
@@ -72,6 +73,10 @@ const std::vector<RaggedGroup>& ragged_groups(cudaStream_t stream, MemoryPool& p
     }
   }
   return groups;
+}
+
+bool first_call(const AttentionArgs& args, const AttentionSpans& spans, bool backward) {
+  return !std::exchange(state_of(args, spans).called[backward ? 1 : 0], true);
 }
 
 }  // namespace verlcpp::cuda

@@ -24,4 +24,8 @@ const std::vector<RaggedGroup>& ragged_groups(cudaStream_t stream, MemoryPool& p
                                               const AttentionArgs& args,
                                               const AttentionSpans& spans, bool by_length);
 
+/// Whether this is the first call, forward or backward, with `spans`: those of one pass over one
+/// micro-batch.
+bool first_call(const AttentionArgs& args, const AttentionSpans& spans, bool backward);
+
 }  // namespace verlcpp::cuda

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cuda/attention_plan_key.h"
 #include "parallel/rank_device.h"
 #include "tensor/backend.h"
 #include "tensor/memory.h"
@@ -26,10 +27,8 @@ struct BackendOptions {
   /// form needs more memory for long documents, and products of bfloat16, whose algorithm is chosen
   /// by time otherwise.
   bool deterministic = false;
-  /// Not deterministic: when calls of attention over one document of a length have taken so many
-  /// floating-point operations, that length gets a plan of its own: twice the time of building it,
-  /// at attention's speed.
-  double own_length_flops = 5e13;
+  /// Where results need not repeat bit for bit.
+  OwnLengthRule own_length = {};
   /// Backend::replay captures graphs; without, it runs its bodies as they are.
   bool graphs = true;
   /// K and V of a CP group travel by NCCL also where each GPU can read the others' memory.

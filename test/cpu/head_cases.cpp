@@ -96,8 +96,11 @@ std::vector<OpCase> large_head_cases() {
           head_case({.rows = 300, .width = 128, .vocab = 520, .first = 1000}),
           head_case({.rows = 260, .width = 40, .vocab = 777}),  // not in packs of eight
           head_case({.rows = 4500, .width = 64, .vocab = 264}),
-          head_case({.rows = 300, .width = 328, .vocab = 2056}),   // more stages than a ring
-          head_case({.rows = 17000, .width = 72, .vocab = 264})};  // more items than clusters
+          head_case({.rows = 300, .width = 328, .vocab = 2056}),  // more stages than a ring
+          head_case({.rows = 17000, .width = 72, .vocab = 264}),  // more items than clusters
+          // Rows longer than one block's columns, more parts than a warp has lanes.
+          head_case({.rows = 5, .width = 64, .vocab = 33000}),
+          head_case({.rows = 3, .width = 40, .vocab = 16411})};
 }
 
 }  // namespace verlcpp::test

@@ -240,7 +240,7 @@ TEST_CASE("a length's own plan computes what its bucket's does") {
   using enum AttentionMask;
   for (const Heads& heads : kHeads) {
     for (const int32_t length : {5, 130, 333}) {
-      const auto gpu = cuda::make_backend(0, {.own_length_flops = 1});
+      const auto gpu = cuda::make_backend(0, {.own_length = {.passes = 1, .flops = 1}});
       const int32_t longer = length * 3 / 2 + 3;
       for (const AttentionCase& a :
            {make_case("own length, causal", kCausal, heads, {length}, {length}, 0),
@@ -256,22 +256,19 @@ TEST_CASE("a length's own plan computes what its bucket's does") {
   }
 }
 
-TEST_CASE("a length gets its own plan when its calls have cost enough") {
+TEST_CASE("a length gets its own plans when it has come in enough passes") {
   const AttentionCase a =
       make_case("own length", AttentionMask::kCausal, kHeads[0], {600}, {600}, 0);
-  const double flops = 2.0 * 600 * 600 * 14 * 64;
   for (const bool deterministic : {false, true}) {
-    const auto gpu =
-        cuda::make_backend(0, {.deterministic = deterministic, .own_length_flops = 3 * flops});
+    const auto gpu = cuda::make_backend(
+        0, {.deterministic = deterministic, .own_length = {.passes = 3, .flops = 1}});
     std::vector<int64_t> plans;
-    for (int call = 0; call < 4; ++call) {
+    for (int pass = 0; pass < 4; ++pass) {
       check_against_cpu(*gpu, a, false, DType::kBFloat16);
       plans.push_back(plans_of(*gpu));
     }
-    // Backward costs 2.5 times as much, so it is there with the second call, forward with the
-    // third.
     CHECK(plans ==
-          (deterministic ? std::vector<int64_t>{2, 2, 2, 2} : std::vector<int64_t>{2, 3, 4, 4}));
+          (deterministic ? std::vector<int64_t>{2, 2, 2, 2} : std::vector<int64_t>{2, 2, 4, 4}));
   }
 }
 

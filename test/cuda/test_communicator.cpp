@@ -176,27 +176,32 @@ TEST_CASE("a rank on a GPU that fails wakes the others, with its one message") {
 }
 
 // A collective that never ends and more work behind it than the driver queues: a host that the
-// driver made wait could not abort.
+// driver made wait could not abort. Many summands are many of the library's products in one of
+// ours.
 TEST_CASE("a rank that is far ahead of its GPU hears of another's failure too") {
-  for (const Placement& where : placements()) {
-    if (where.size == 1) continue;
-    INFO(where.name << ", " << where.size << " ranks");
+  const auto check = [](const Placement& where, int64_t summands) {
+    INFO(where.name << ", " << where.size << " ranks, " << summands << " summands");
     const auto start = std::chrono::steady_clock::now();
     CHECK_THROWS_WITH(run(where,
                           [&](int rank, Backend& backend, const RankCommunicators& comm) {
                             const Tensor x = full(backend, DType::kFloat32, 64, 1);
                             if (rank == 1) std::this_thread::sleep_for(500ms);
                             if (rank == 1) throw DataError("row 7 is bad");
-                            const Tensor square = x.view({8, 8});
+                            const Tensor rows =
+                                full(backend, DType::kFloat32, 8 * summands, 0).view({8, summands});
                             comm.grad.all_reduce(x, ReduceOp::kSum).wait();
                             for (int i = 0; i < 1000; ++i) {
-                              backend.matmul(square, square, square, false, false, false);
+                              backend.matmul(x.view({8, 8}), rows, rows, false, true, false);
                               for (int k = 0; k < 4; ++k) backend.fill_zero(x);
                             }
                             backend.synchronize();
                           }),
                       "row 7 is bad");
     CHECK(std::chrono::steady_clock::now() - start < 20s);
+  };
+  for (const Placement& where : placements()) {
+    if (where.size == 1) continue;
+    for (const int64_t summands : {8, 153600}) check(where, summands);
   }
 }
 

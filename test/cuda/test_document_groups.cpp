@@ -89,46 +89,58 @@ TEST_CASE("a length has a plan of its own where one document is the whole call")
   CHECK_FALSE(key_of({333, 0}, {500, 0}, 333, 500).has_value());
 }
 
-TEST_CASE("a plan of its own pays for a length whose calls have cost enough, once") {
-  const Lengths length{100};
-  const auto key_of = [&](bool backward, AttentionMask mask) {
-    return *own_length_key({.mask = mask,
-                            .q_rows = 100,
-                            .kv_rows = 100,
-                            .heads = 4,
-                            .kv_heads = 2,
-                            .head_dim = 64,
-                            .q_lengths = length,
-                            .kv_lengths = length,
-                            .backward = backward});
-  };
-  const auto causal = key_of(false, AttentionMask::kCausal);
-  const auto full = key_of(false, AttentionMask::kNone);
-  const auto backward = key_of(true, AttentionMask::kCausal);
-  RepeatedLengths repeated(3 * 2.0 * 100 * 100 * 4 * 64);  // three causal calls forward
-  CHECK_FALSE(repeated.pays(causal));
-  CHECK_FALSE(repeated.pays(full));
-  CHECK_FALSE(repeated.pays(causal));
-  CHECK(repeated.pays(causal));
-  CHECK_FALSE(repeated.pays(causal));
-  CHECK(repeated.pays(full));  // each pair of rows costs, not half of them
-  CHECK_FALSE(repeated.pays(backward));
-  CHECK(repeated.pays(backward));  // five products instead of two
+namespace {
+
+AttentionPlanKey key_of_length(int32_t length, bool backward, AttentionMask mask) {
+  const Lengths lengths{length};
+  return *own_length_key({.mask = mask,
+                          .q_rows = length,
+                          .kv_rows = length,
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .head_dim = 64,
+                          .q_lengths = lengths,
+                          .kv_lengths = lengths,
+                          .backward = backward});
 }
 
-TEST_CASE("only so many lengths get plans of their own") {
-  RepeatedLengths repeated(1);
+}  // namespace
+
+TEST_CASE("a plan of its own pays for a length whose calls have cost enough, once") {
+  const auto causal = key_of_length(100, false, AttentionMask::kCausal);
+  const auto full = key_of_length(100, false, AttentionMask::kNone);
+  const auto backward = key_of_length(100, true, AttentionMask::kCausal);
+  RepeatedLengths repeated({.passes = 1, .flops = 3 * 2.0 * 100 * 100 * 4 * 64});  // three causal
+  CHECK_FALSE(repeated.pays(causal, true));
+  CHECK_FALSE(repeated.pays(full, true));
+  CHECK_FALSE(repeated.pays(causal, false));
+  CHECK(repeated.pays(causal, false));
+  CHECK_FALSE(repeated.pays(causal, false));
+  CHECK(repeated.pays(full, false));  // each pair of rows costs, not half of them
+  CHECK_FALSE(repeated.pays(backward, true));
+  CHECK(repeated.pays(backward, false));  // five products instead of two
+}
+
+TEST_CASE("a plan of its own pays for a length that comes in several passes") {
+  const auto key = key_of_length(100, false, AttentionMask::kCausal);
+  RepeatedLengths repeated({.passes = 3, .flops = 0});
+  for (int layer = 0; layer < 100; ++layer) CHECK_FALSE(repeated.pays(key, layer == 0));
+  CHECK_FALSE(repeated.pays(key, true));
+  CHECK_FALSE(repeated.pays(key, false));
+  CHECK(repeated.pays(key, true));
+  RepeatedLengths never(OwnLengthRule::never());
+  for (int pass = 0; pass < 1000; ++pass) CHECK_FALSE(never.pays(key, true));
+}
+
+TEST_CASE(
+    "only so many lengths get plans of their own, and long ones that never return take none") {
+  RepeatedLengths repeated({.passes = 2, .flops = 0});
+  const auto key = [](int32_t length) {
+    return key_of_length(length, false, AttentionMask::kCausal);
+  };
   int chosen = 0;
-  for (int32_t n = 1; n <= 2 * RepeatedLengths::kMost; ++n) {
-    const Lengths length{n};
-    const AttentionCall call{.q_rows = n,
-                             .kv_rows = n,
-                             .heads = 1,
-                             .kv_heads = 1,
-                             .head_dim = 8,
-                             .q_lengths = length,
-                             .kv_lengths = length};
-    chosen += repeated.pays(*own_length_key(call)) ? 1 : 0;
-  }
+  for (int32_t n = 1; n <= 1000; ++n) chosen += repeated.pays(key(n), true) ? 1 : 0;
+  CHECK(chosen == 0);
+  for (int32_t n = 1; n <= 1000; ++n) chosen += repeated.pays(key(n), true) ? 1 : 0;
   CHECK(chosen == RepeatedLengths::kMost);
 }
