@@ -11,6 +11,7 @@
 #include "config/override.h"
 #include "config/scalar.h"
 #include "train/key_kinds.h"
+#include "train/prompt_scan.h"
 #include "train/train_config.h"
 
 namespace verlcpp::app {
@@ -23,6 +24,17 @@ std::vector<std::string> without_hydra(const std::vector<std::string>& overrides
   for (const std::string& text : overrides) {
     if (!config::is_hydra_key(config::parse_override(text, 1).key)) kept.push_back(text);
   }
+  return kept;
+}
+
+/// The tree as a file in which every value counts as set: files of validation that are only verl's
+/// default, and not used, are left out.
+config::Node record(const train::TrainConfig& config, const config::Node& tree) {
+  config::Node kept = tree;
+  for (const train::PromptFiles& prompts : train::prompt_files(config, tree)) {
+    if (prompts.key == "data.val_files") return kept;
+  }
+  kept.set("data.val_files", config::Node());
   return kept;
 }
 
@@ -98,8 +110,8 @@ std::string hydra_folder(const config::Composed& composed, const std::string& ke
   return text != nullptr ? *text : config::to_inline(name);
 }
 
-void write_hydra_files(const std::string& folder, const config::Node& tree,
-                       const std::vector<std::string>& overrides) {
+void write_hydra_files(const std::string& folder, const train::TrainConfig& config,
+                       const config::Node& tree, const std::vector<std::string>& overrides) {
   const fs::path place = fs::path(folder) / ".hydra";
   std::error_code failed;
   fs::create_directories(place, failed);
@@ -110,7 +122,7 @@ void write_hydra_files(const std::string& folder, const config::Node& tree,
     text.pop_back();  // write_result ends the last line
     write_result((place / name).string(), text);
   };
-  write("config.yaml", config::to_yaml(tree));
+  write("config.yaml", config::to_yaml(record(config, tree)));
   write("overrides.yaml", config::to_yaml(config::Node::list(std::move(lines))));
 }
 

@@ -7,6 +7,7 @@
 
 #include "app/cli.h"
 #include "config/compose.h"
+#include "train/train_config.h"
 
 namespace verlcpp::app {
 
@@ -34,9 +35,9 @@ std::string override_dirname(const std::vector<std::string>& overrides);
 std::string hydra_folder(const config::Composed& composed, const std::string& key,
                          const std::string& otherwise, const JobNames& names);
 
-/// As Hydra does: `folder`/.hydra/config.yaml, though resolved, and overrides.yaml. DeviceError
-/// when they cannot be written.
-void write_hydra_files(const std::string& folder, const config::Node& tree,
-                       const std::vector<std::string>& overrides);
+/// As Hydra does: `folder`/.hydra/config.yaml, though resolved, and overrides.yaml. A run of the
+/// former is the same run. DeviceError when they cannot be written.
+void write_hydra_files(const std::string& folder, const train::TrainConfig& config,
+                       const config::Node& tree, const std::vector<std::string>& overrides);
 
 }  // namespace verlcpp::app

@@ -136,7 +136,7 @@ int run_job(const Options& options, config::Node& tree, const std::string& folde
     return 0;
   }
   expect_one_process();
-  if (!folder.empty()) write_hydra_files(folder, tree, options.overrides);
+  if (!folder.empty()) write_hydra_files(folder, config, tree, options.overrides);
   return run_training(config, tree, start);
 }
 

@@ -167,7 +167,8 @@ int run_sweep(const Options& options, std::time_t now) {
   expect_one_process();
   const SweepFolder held(plan);
   const std::string file = (fs::path(plan.folder) / "multirun.jsonl").string();
-  log::info("sweep: " + std::to_string(plan.jobs.size()) + " jobs, in " + plan.folder);
+  log::info("sweep: " + std::to_string(plan.jobs.size()) +
+            (plan.jobs.size() == 1 ? " job, in " : " jobs, in ") + plan.folder);
   const auto title = [&](size_t i) {
     log::info("sweep: " + job_name(i, plan.jobs[i].job) + " of " +
               std::to_string(plan.jobs.size()) + ", in " + plan.jobs[i].folder);

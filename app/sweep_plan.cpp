@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 constexpr const char* kSweepDir = "multirun/${now:%Y-%m-%d}/${now:%H-%M-%S}";
 constexpr const char* kSweepSubdir = "${hydra.job.num}";
 constexpr size_t kMostProblems = 20;  // in one message
+constexpr size_t kMostNumbers = 10;   // of jobs with the same problem
 
 /// Messages with the jobs that they are about, in the order they came up.
 class Problems {
@@ -54,9 +55,10 @@ class Problems {
   std::string who(const std::vector<size_t>& numbers) const {
     if (numbers.size() == jobs_.size() && numbers.size() > 1) return "every job";
     std::string text = job_name(numbers[0], jobs_[numbers[0]].job);
-    if (numbers.size() > 1) {
-      text += " and " + std::to_string(numbers.size() - 1) + " other job";
-      if (numbers.size() > 2) text += "s";
+    if (numbers.size() > 1) text += numbers.size() == 2 ? " and job " : " and jobs ";
+    for (size_t i = 1; i < numbers.size(); ++i) {
+      text += (i == 1 ? "" : ", ") + std::to_string(numbers[i]);
+      if (i == kMostNumbers && i + 1 < numbers.size()) return text + ", ...";
     }
     return text;
   }

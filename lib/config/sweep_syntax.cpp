@@ -26,6 +26,8 @@ size_t end_of_quoted(std::string_view text, size_t start) {
   throw GrammarError{"this quote is never closed", start};
 }
 
+char closing(char open) { return open == '(' ? ')' : open == '[' ? ']' : '}'; }
+
 /// Calls `at_comma(i)` for every comma of text[begin..] that is in no bracket, quote or
 /// interpolation; returns where the first closing bracket without an opening one is, or the end.
 size_t scan(std::string_view text, size_t begin, const std::function<void(size_t)>& at_comma) {
@@ -42,6 +44,8 @@ size_t scan(std::string_view text, size_t begin, const std::function<void(size_t
       open.push_back(i);
     } else if (c == ']' || c == ')' || c == '}') {
       if (open.empty()) return i;
+      const char expected = closing(text[open.back()]);
+      if (c != expected) throw GrammarError{std::string("expected ") + expected, i};
       open.pop_back();
     } else if (c == ',' && open.empty()) {
       at_comma(i);

@@ -83,7 +83,7 @@ TEST_CASE("a sweep runs every combination in order, each in its own folder") {
       expect_success(sweep(place, 2,
                            {"actor_rollout_ref.actor.optim.lr=1e-3,3e-3", "trainer.save_freq=2",
                             "actor_rollout_ref.rollout.seed=choice(5,6)"}));
-  CHECK(outcome.err.empty());
+  CHECK_THAT(outcome.err, !ContainsSubstring("error"));
   const std::vector<std::string> lines = table(outcome.out);
   REQUIRE(lines.size() == 5);
   CHECK(lines[0] == "job lr seed ended steps critic/score/mean actor/loss timing_s/step");
@@ -114,7 +114,9 @@ TEST_CASE("a sweep runs every combination in order, each in its own folder") {
                ContainsSubstring("\n- 'actor_rollout_ref.actor.optim.lr=" + lr + "'\n") &&
                    !ContainsSubstring("hydra.sweep"));
     CHECK_THAT(file_text(own + "/verlcpp-train.log"), ContainsSubstring("step:2 - "));
-    CHECK_THAT(outcome.out, ContainsSubstring(file_text(own + "/verlcpp-train.log")));
+    // What it said on either stream.
+    CHECK_THAT(file_text(own + "/verlcpp-train.log"),
+               ContainsSubstring("\ndone in ") && ContainsSubstring("warning: "));
   }
   CHECK(metrics_lines(job_folder(place, 0)) != metrics_lines(job_folder(place, 1)));
 
@@ -184,9 +186,9 @@ TEST_CASE("a job that fails does not stop the others unless asked") {
     CHECK_THAT(lines[2], ContainsSubstring("bad.jsonl exit 2 - - - -"));
     CHECK_THAT(lines[3], ContainsSubstring("train.jsonl ok 1 "));
     CHECK_THAT(lines[4], StartsWith("job 1: ") && ContainsSubstring("bad.jsonl"));
-    CHECK_THAT(outcome.err, StartsWith("error: "));
+    CHECK_THAT(outcome.err, ContainsSubstring("\nerror: data.train_files: 1 bad row:\n"));
     CHECK_THAT(file_text(job_folder(place, 1) + "/verlcpp-train.log"),
-               ContainsSubstring(outcome.err));
+               ContainsSubstring("\nerror: data.train_files: 1 bad row:\n"));
   }
   SECTION("--stop-on-failure") {
     const Outcome outcome = run_binary(sweep(place, 1, {files, "--stop-on-failure"}));
@@ -270,13 +272,15 @@ TEST_CASE("all jobs are checked before the first starts") {
       run_binary(sweep(place, 1, {"actor_rollout_ref.rollout.n=4,0", "data.train_batch_size=4,3"}));
   CHECK(outcome.code == 2);
   CHECK(outcome.out.empty());
-  CHECK_THAT(outcome.err,
-             StartsWith("error: the sweep has 3 problems, and no job was started:\n"
-                        "  job 1 (actor_rollout_ref.rollout.n=4 data.train_batch_size=3): the "
-                        "configuration has 1 problem:\n") &&
-                 ContainsSubstring("  job 2 (actor_rollout_ref.rollout.n=0 "
-                                   "data.train_batch_size=4): the configuration") &&
-                 ContainsSubstring("  job 3 ("));
+  // A key that was there before keeps its place, and so data.train_batch_size varies slowest.
+  CHECK_THAT(
+      outcome.err,
+      StartsWith("error: the sweep has 2 problems, and no job was started:\n"
+                 "  job 1 (data.train_batch_size=4 actor_rollout_ref.rollout.n=0) and job 3: "
+                 "the configuration has 1 problem:\n"
+                 "    1. actor_rollout_ref.rollout.n = 0 (override 5): must be") &&
+          ContainsSubstring("\n  job 2 (data.train_batch_size=3 "
+                            "actor_rollout_ref.rollout.n=4): the configuration has 1"));
   CHECK_FALSE(fs::exists(place + "/sweep"));
 }
 
