@@ -19,6 +19,8 @@ constexpr const char* kVersion =
 constexpr const char* kFooter =
     "Everything else is an override in Hydra's grammar:\n"
     "  a.b=value  change    +a.b=value  add    ++a.b=value  add or change    ~a.b  delete\n"
+    "hydra.run.dir=FOLDER puts the relative output paths of a run, and .hydra/config.yaml, into "
+    "FOLDER.\n"
     "Exit codes: 0 done, 1 a bug, 2 configuration or data, 3 the machine, 75 stopped after a save.";
 
 CLI::Option* define_comparison(CLI::App& cli, Options& options) {
@@ -54,6 +56,19 @@ CLI::Option* define_calibration(CLI::App& cli, Options& options) {
   return calibrate;
 }
 
+CLI::Option* define_multirun(CLI::App& cli, Options& options) {
+  auto* multirun = cli.add_flag(
+      "-m,--multirun", options.multirun,
+      "run every combination of a=1,2 b=range(0,1,0.5) c=choice(x,y) +group=glob(*), one after the "
+      "other, the last varying fastest. Each job is a process with a folder of its own, "
+      "hydra.sweep.dir/hydra.sweep.subdir, in which its relative output paths lie; what it reads "
+      "is looked for where the sweep was started. A job that fails does not stop the others");
+  cli.add_flag("--stop-on-failure", options.stop_on_failure,
+               "with -m: no further job after one that failed")
+      ->needs(multirun);
+  return multirun;
+}
+
 void define(CLI::App& cli, Options& options, std::string& cfg, std::string& format, bool& version) {
   cli.footer(kFooter);
   cli.add_option("--config-dir", options.config_dir, "folder searched before the primary tree");
@@ -71,7 +86,7 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                            "check everything, print layout, memory and schedule, and stop");
   auto* plan = cli.add_option("--plan", options.plan_file,
                               "print the schedule of the lengths in this JSON array and stop");
-  auto* multirun = cli.add_flag("-m,--multirun", options.multirun, "sweep over lists of values");
+  auto* multirun = define_multirun(cli, options);
   auto* compare = define_comparison(cli, options);
   auto* calibrate = define_calibration(cli, options);
   auto* selftest = cli.add_flag("--selftest-layout", options.selftest_layout,
@@ -79,7 +94,7 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                                 "on a few samples, print how far apart they are, and stop");
   cli.add_option("--format", format, "of --plan and --compare-dcp: text or json")
       ->check(CLI::IsMember({"text", "json"}));
-  plan->excludes(print)->excludes(dry);
+  plan->excludes(print)->excludes(dry)->excludes(multirun);
   dry->excludes(print);
   compare->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun);
   selftest->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun)->excludes(compare);

@@ -27,6 +27,7 @@ struct Options {
   std::vector<std::string> calibrate_checks;
   bool json = false;  // --format json
   bool multirun = false;
+  bool stop_on_failure = false;  // of a sweep
   std::vector<std::string> overrides;
 };
 

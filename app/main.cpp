@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -10,18 +11,22 @@
 #include "app/calibrate.h"
 #include "app/cli.h"
 #include "app/compare.h"
+#include "app/configuration.h"
 #include "app/device.h"
 #include "app/failure.h"
 #include "app/launch.h"
+#include "app/multirun.h"
 #include "app/result_file.h"
 #include "app/selftest.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "config/compose.h"
+#include "config/sweep.h"
 #include "train/banner.h"
 #include "train/dry_run.h"
 #include "train/inputs.h"
 #include "train/key_kinds.h"
+#include "train/outputs.h"
 #include "train/plan_lengths.h"
 #include "train/train_config.h"
 #include "train/validate.h"
@@ -40,20 +45,6 @@ void print(const std::string& text) {
   if (std::cout) return;
   const std::string reason = errno == 0 ? "" : std::string(": ") + std::strerror(errno);
   throw DeviceError("the machine: standard output cannot be written" + reason);
-}
-
-/// The unresolved tree with the budgets that data.max_token_len_per_gpu feeds as literals, and
-/// moved keys where they go, so that the dump, where every value counts as set, is the same run.
-config::Node for_dump(const config::Node& composed) {
-  config::Node tree = composed;
-  train::apply_moved_keys(tree);
-  try {
-    train::apply_token_budget(tree);
-  } catch (const ConfigError&) {
-    // An interpolation that leads nowhere is printed, to be looked at; a run of the dump names it.
-    return composed;
-  }
-  return tree;
 }
 
 /// Prints `text` and keeps `json` in `file` unless that is "": each is tried when the other fails,
@@ -120,10 +111,13 @@ bool plans_by_costs(const train::TrainConfig& config) {
   return roles.actor.megatron.costs.measured || roles.ref.megatron.costs.measured;
 }
 
-int run_job(const Options& options, config::Node& tree, Clock::time_point start) {
+/// `folder`: hydra.run.dir, or "".
+int run_job(const Options& options, config::Node& tree, const std::string& folder,
+            Clock::time_point start) {
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
-  const train::TrainConfig config = train::bind_train_config(tree);
+  train::TrainConfig config = train::bind_train_config(tree);
+  train::place_outputs(config, folder);
   for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
   log::info(train::kChecksPassed);
   if (!device.empty()) log::info(device);
@@ -137,36 +131,47 @@ int run_job(const Options& options, config::Node& tree, Clock::time_point start)
   for (const std::string& line : train::banner(config, tree)) log::info(line);
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   for (const std::string& line : train::scheduler_warnings(config, tree)) log::warning(line);
-  if (!options.dry_run) return run_training(config, tree, start);
-  print(train::dry_run_report(config, train::load_inputs(config, tree)));
-  return 0;
+  if (options.dry_run) {
+    print(train::dry_run_report(config, train::load_inputs(config, tree)));
+    return 0;
+  }
+  expect_one_process();
+  if (!folder.empty()) write_hydra_files(folder, config, tree, options.overrides);
+  return run_training(config, tree, start);
+}
+
+void refuse_sweeps(const std::vector<std::string>& overrides) {
+  std::string problems;
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    if (!config::is_sweep(overrides[i])) continue;
+    problems += (problems.empty() ? "override " : "\noverride ") + std::to_string(i + 1) + ": " +
+                overrides[i] +
+                " is a sweep: -m (--multirun) runs its values one after the other; a list is "
+                "written as [a,b], and a text with a comma or brackets in quotes";
+  }
+  if (!problems.empty()) throw ConfigError(problems);
 }
 
 int run(const Options& options, Clock::time_point start) {
   // A file that may not grow any more (ulimit -f) is a failed write with a message, not a death.
   std::signal(SIGXFSZ, SIG_IGN);
-  if (options.multirun) {
-    throw ConfigError("--multirun: sweeps are not built yet; loop in the shell");
-  }
   if (options.explain_keys) {
     print(train::explain_keys());
     return 0;
   }
+  const std::time_t now = std::time(nullptr);
+  if (options.multirun) return run_sweep(options, now);
+  refuse_sweeps(options.overrides);
   const bool trains = !options.print_config && !options.dry_run && !options.compare_dcp &&
                       !options.selftest_layout && options.calibrate.empty() &&
                       options.plan_file.empty();
   if (trains) catch_stop_signals();
-  const config::Composed composed = config::compose({.search_path = search_path(options),
-                                                     .config_name = options.config_name,
-                                                     .overrides = options.overrides,
-                                                     .old_keys = train::old_keys()});
+  const config::Composed composed = config::compose(compose_request(options));
   if (options.print_config && !options.resolve) {
     print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
-  config::Node tree = config::resolve(composed.tree);
-  train::apply_moved_keys(tree);
-  train::apply_token_budget(tree);
+  config::Node tree = resolved(composed.tree);
   if (options.print_config) {
     print(config::to_yaml(tree));
     return 0;
@@ -177,7 +182,8 @@ int run(const Options& options, Clock::time_point start) {
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  return run_job(options, tree, start);
+  const JobNames names{{}, override_dirname(options.overrides), now};
+  return run_job(options, tree, hydra_folder(composed, "run.dir", "", names), start);
 }
 
 }  // namespace

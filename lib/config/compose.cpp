@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "config/defaults_list.h"
+#include "config/hydra_keys.h"
 #include "config/override.h"
 #include "config/repository.h"
 
@@ -127,69 +128,18 @@ void apply(Node& tree, const Override& item, const OldKeys& old_keys) {
   }
 }
 
-void add_search_path(Repository& repository, const Node& value) {
-  constexpr std::string_view kFile = "file://";
-  const std::string wanted = "hydra.searchpath=" + to_inline(value) + " (" + value.origin().text +
-                             "): must be a list of file:// folders";
-  if (!value.is_list()) throw ConfigError(wanted);
-  for (const Node& element : value.elements()) {
-    const auto* text = element.get_if<std::string>();
-    if (text == nullptr || !text->starts_with(kFile)) throw ConfigError(wanted);
-    repository.add(folder(text->substr(kFile.size())));
-  }
-}
-
-[[noreturn]] void refuse_hydra(const std::string& key, const std::string& origin) {
-  throw ConfigError(key + " (" + origin +
-                    "): hydra.searchpath is the only key under hydra that is read here");
-}
-
-/// Takes the overrides of `hydra` out of the list; true when they set the search path.
-bool take_hydra_overrides(std::vector<Override>& overrides, Repository& repository) {
-  bool found = false;
-  std::vector<Override> others;
-  for (Override& item : overrides) {
-    if (item.key == "hydra.searchpath" && item.value) {
-      add_search_path(repository, *item.value);
-      found = true;
-    } else if (item.key == "hydra" || item.key.starts_with("hydra.") ||
-               item.key.starts_with("hydra/")) {
-      refuse_hydra(item.key, item.origin());
-    } else {
-      others.push_back(std::move(item));
-    }
-  }
-  overrides = std::move(others);
-  return found;
-}
-
-void take_hydra_block(const Repository& searched, const std::string& primary, bool overridden,
-                      Repository& repository) {
-  const std::optional<ConfigFile> file = searched.load(primary);
-  const Node* block = file ? file->body.find("hydra") : nullptr;
-  if (block == nullptr) return;
-  if (!block->is_map()) refuse_hydra("hydra", block->origin().text);
-  for (const auto& [name, value] : block->items()) {
-    if (name != "searchpath") refuse_hydra("hydra." + name, value.origin().text);
-    if (!overridden) add_search_path(repository, value);
-  }
-}
-
 }  // namespace
 
 Composed compose(const ComposeRequest& request) {
-  std::string primary = request.config_name;
-  if (primary.ends_with(".yaml")) primary.resize(primary.size() - 5);
-  std::vector<Override> overrides;
-  for (const std::string& text : request.overrides) {
-    overrides.push_back(parse_override(text, static_cast<int>(overrides.size()) + 1));
-  }
+  const std::string primary = primary_name(request);
   Repository repository(request.search_path);
-  const bool overridden = take_hydra_overrides(overrides, repository);
-  take_hydra_block(Repository(repository), primary, overridden, repository);
+  Composed result{Node::map({}), hydra_keys(request)};
+  add_search_path(repository, result.hydra);
 
   std::vector<Override> groups, values;
-  for (const Override& item : overrides) {
+  for (size_t i = 0; i < request.overrides.size(); ++i) {
+    const Override item = parse_override(request.overrides[i], static_cast<int>(i) + 1);
+    if (is_hydra_key(item.key)) continue;
     const bool is_map = item.value && item.value->is_map();
     const bool is_group = !is_map && !repository.options(item.key).empty();
     if (!is_group && (item.package || item.key.find('/') != std::string::npos)) {
@@ -197,7 +147,6 @@ Composed compose(const ComposeRequest& request) {
     }
     (is_group ? groups : values).push_back(item);
   }
-  Composed result{Node::map({})};
   for (const Layer& layer : expand_defaults(repository, primary, groups)) {
     Node placed = Node::map({}, layer.body.origin());
     placed.set(layer.package, layer.body);

@@ -34,18 +34,28 @@ struct ComposeRequest {
 };
 
 struct Composed {
-  Node tree;  // interpolations still unresolved
+  Node tree;   // interpolations still unresolved
+  Node hydra;  // hydra_keys(), a map
 };
 
 /// Hydra's composition (version 1.3): defaults lists (nested, `group@package: name`, `../group`,
 /// `override group: name`, `_self_`, interpolated choices, `# @package _global_`), group choices
 /// and value overrides. A list without `_self_` has it last. As Hydra does, `+key=value` also sets
 /// an existing null and merges a list or a map, and an override below an interpolated group
-/// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. Of the keys under `hydra` only
-/// `hydra.searchpath` (file:// folders, searched last) is accepted.
-/// Throws ConfigError; a syntax error names the override's number and column, an unknown key the
-/// nearest one (and `+` in a map of free keys), a missing option the available ones.
+/// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. `hydra.searchpath` names file://
+/// folders that are searched last; the other keys under `hydra` that are read are handed on. Throws
+/// ConfigError; a syntax error names the override's number and column, an unknown key the nearest
+/// one (and `+` in a map of free keys), a missing option the available ones.
 Composed compose(const ComposeRequest& request);
+
+/// What is said under `hydra`: the block of the primary file with the overrides on top, by keys
+/// without the leading `hydra.`, interpolations as written. Overrides of other keys are not looked
+/// at: they may be sweeps. ConfigError for any key but searchpath, run.dir, sweep.dir and
+/// sweep.subdir, and for a sweep over one of them.
+Node hydra_keys(const ComposeRequest& request);
+
+/// The options of a config group, sorted; none when there is no such group.
+std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group);
 
 /// Replaces every interpolation by its value: `${a.b}`, `${.x}`, `${oc.select:a.b,default}`
 /// and `${oc.env:NAME,default}` (nested, relative, whole sub-trees; string pieces). oc.select gives

@@ -9,6 +9,7 @@
 #include "train/checkpoint_lock.h"
 #include "train/generation_dump.h"
 #include "train/metrics.h"
+#include "train/outputs.h"
 #include "train/prompt_scan.h"
 #include "train/validate.h"
 #include "train/validate_checks.h"
@@ -18,20 +19,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool same_file(const std::string& a, const std::string& b) {
+/// Where a name leads, through links; the name itself where that cannot be found out.
+fs::path real_place(const std::string& name) {
   std::error_code failed;
-  const auto place = [&failed](const std::string& name) {
-    const fs::path path = fs::weakly_canonical(fs::absolute(name, failed), failed);
-    return path.has_filename() ? path : path.parent_path();  // a name may end with /
-  };
-  const fs::path left = place(a);
-  if (failed) return a == b;
-  const fs::path right = place(b);
-  return failed ? a == b : left == right;
+  const fs::path path = fs::weakly_canonical(fs::absolute(name, failed), failed);
+  if (failed) return name;
+  return path.has_filename() ? path : path.parent_path();  // a name may end with /
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  return real_place(a) == real_place(b);
 }
 
 /// The metrics file with what decides where it goes (metrics_path).
-NamedFile metrics_file(const TrainerConfig& trainer, const Findings& findings) {
+NamedFile named_metrics_file(const TrainerConfig& trainer, const Findings& findings) {
   const std::string path = metrics_path(trainer.project_name, trainer.experiment_name);
   std::string from;
   if (std::getenv("VERL_FILE_LOGGER_PATH") != nullptr) {
@@ -49,7 +50,7 @@ NamedFile metrics_file(const TrainerConfig& trainer, const Findings& findings) {
 std::vector<NamedFile> written_files(const TrainConfig& config, const Findings& findings) {
   std::vector<NamedFile> written;
   if (contains(config.trainer.logger, "file")) {
-    written.push_back(metrics_file(config.trainer, findings));
+    written.push_back(named_metrics_file(config.trainer, findings));
   }
   if (const auto& record = config.actor_rollout_ref.rollout.record_path) {
     written.push_back({findings.about("actor_rollout_ref.rollout.record_path"), *record});
@@ -214,6 +215,39 @@ void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
 }
 
 }  // namespace
+
+void place_outputs(TrainConfig& config, const std::string& folder) {
+  if (folder.empty()) return;
+  const auto place = [&](std::string& path) {
+    if (!path.empty()) path = (fs::path(folder) / path).string();  // an absolute one stays
+  };
+  TrainerConfig& trainer = config.trainer;
+  place(trainer.default_local_dir);
+  place(trainer.project_name);  // whose one use is the metrics file's folder
+  for (auto* path : {&trainer.rollout_data_dir, &trainer.validation_data_dir,
+                     &config.actor_rollout_ref.rollout.record_path}) {
+    if (*path) place(**path);
+  }
+}
+
+std::string metrics_file(const TrainConfig& config) {
+  const TrainerConfig& trainer = config.trainer;
+  if (!contains(trainer.logger, "file")) return "";
+  return metrics_path(trainer.project_name, trainer.experiment_name);
+}
+
+std::vector<NamedFile> outputs(const TrainConfig& config, const config::Node& tree) {
+  const Findings findings(tree);
+  std::vector<NamedFile> all = written_files(config, findings);
+  const TrainerConfig& trainer = config.trainer;
+  all.push_back({findings.about("trainer.default_local_dir"), trainer.default_local_dir});
+  for (const auto& [key, folder] : {std::pair{kRolloutDataDir, &trainer.rollout_data_dir},
+                                    std::pair{kValidationDataDir, &trainer.validation_data_dir}}) {
+    if (*folder) all.push_back({findings.about(key), **folder});
+  }
+  for (NamedFile& each : all) each.path = real_place(each.path).string();
+  return all;
+}
 
 void check_outputs(const TrainConfig& config, Findings& findings) {
   check_trainer_names(config.trainer, findings);

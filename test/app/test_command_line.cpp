@@ -44,7 +44,7 @@ TEST_CASE("--help lists every flag and the override grammar") {
   for (const char* flag : {"--config-dir", "--config-path", "--config-name", "--cfg", "--resolve",
                            "--dry-run", "--plan", "--format", "--compare-dcp", "--compare-steps",
                            "--compare-warmup", "--compare-json", "--calibrate", "--calibrate-check",
-                           "--multirun", "--explain-keys", "--version"}) {
+                           "--multirun", "--stop-on-failure", "--explain-keys", "--version"}) {
     CHECK_THAT(outcome.out, ContainsSubstring(flag));
   }
   CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
@@ -123,8 +123,10 @@ TEST_CASE("unknown and misused flags") {
   check_refused({"--compare-steps", "3"}, "--compare-dcp");
   check_refused({"--compare-dcp", "--compare-steps", "0"}, "--compare-steps");
   check_refused({"--compare-json", "x.json"}, "--compare-dcp");
-  check_refused({"--multirun", "data.seed=1,2"}, "loop in the shell");
-  check_refused({"-m", "data.seed=1,2"}, "loop in the shell");
+  check_refused({"--multirun", "data.seed=1,"}, "override 1, column 13: a value is missing");
+  check_refused({"-m", "data.seed=interval(1,2)"}, "interval(): has no list of values to run");
+  check_refused({"-m", "--plan", "a.json"}, "--plan");
+  check_refused({"--stop-on-failure"}, "--multirun");
 }
 
 TEST_CASE("--cfg job prints YAML that composes back to itself") {

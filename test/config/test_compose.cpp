@@ -249,9 +249,29 @@ TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused"
 
   CHECK(error_of(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
         "hydra.searchpath=['pkg://verl'] (override 1): must be a list of file:// folders");
-  CHECK(error_of(kValues, {"hydra.run.dir=x"}) ==
-        "hydra.run.dir (override 1): hydra.searchpath is the only key under hydra that is read "
-        "here");
+  CHECK(error_of(kValues, {"hydra.verbose=True"}) ==
+        "hydra.verbose (override 1): of the keys under hydra only hydra.searchpath, hydra.run.dir, "
+        "hydra.sweep.dir and hydra.sweep.subdir are read here");
+  CHECK(contains(error_of(kValues, {"hydra/launcher=joblib"}), "hydra/launcher (override 1): of"));
+  CHECK(contains(error_of(kValues, {"~hydra.sweep"}), "hydra.sweep (override 1): of the keys"));
   CHECK(
       contains(error_of({{"main.yaml", "hydra: {job: {}}\n"}}), "hydra.job (conf/main.yaml:1): "));
+  CHECK(contains(error_of({{"main.yaml", "hydra: 1\n"}}), "hydra (conf/main.yaml:1): "));
+}
+
+TEST_CASE("compose: folders under hydra are handed on, overrides before the primary file") {
+  const Files files = {
+      {"main.yaml", "hydra: {run: {dir: a}, sweep: {dir: b, subdir: '${x}'}}\nx: 1\n"}};
+  const auto hydra = [&](const std::vector<std::string>& overrides) {
+    return to_inline(compose({{in_memory("conf", files)}, "main", overrides}).hydra);
+  };
+  CHECK(hydra({}) == "{run: {dir: a}, sweep: {dir: b, subdir: ${x}}}");
+  CHECK(hydra({"hydra.sweep.dir=c", "x=2", "++hydra.run.dir=${now:%Y}"}) ==
+        "{run: {dir: '${now:%Y}'}, sweep: {dir: c, subdir: ${x}}}");
+  CHECK(tree_text(files) == "{x: 1}");
+  const auto refused = [&](const std::string& text) { return error_of(files, {text}); };
+  CHECK(refused("hydra.sweep.dir=''") == "hydra.sweep.dir = '' (override 1): must name a folder");
+  CHECK(refused("hydra.run.dir=[a]") == "hydra.run.dir = [a] (override 1): must name a folder");
+  CHECK(refused("hydra.sweep.dir=a,b") ==
+        "override 1: hydra.sweep.dir=a,b: a key under hydra takes one value, not a sweep");
 }

@@ -1,0 +1,202 @@
+#include "app/sweep_plan.h"
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "app/configuration.h"
+#include "app/device.h"
+#include "base/error.h"
+#include "train/outputs.h"
+#include "train/validate.h"
+
+namespace verlcpp::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSweepDir = "multirun/${now:%Y-%m-%d}/${now:%H-%M-%S}";
+constexpr const char* kSweepSubdir = "${hydra.job.num}";
+constexpr size_t kMostProblems = 20;  // in one message
+constexpr size_t kMostNumbers = 10;   // of jobs with the same problem
+
+/// Messages with the jobs that they are about, in the order they came up.
+class Problems {
+ public:
+  explicit Problems(const std::vector<PlannedJob>& jobs) : jobs_(jobs) {}
+
+  void add(size_t job, const std::string& message) {
+    const auto known = std::find_if(found_.begin(), found_.end(),
+                                    [&](const auto& each) { return each.first == message; });
+    if (known == found_.end()) {
+      found_.emplace_back(message, std::vector<size_t>{job});
+    } else {
+      known->second.push_back(job);
+    }
+  }
+
+  void finish() const {
+    if (found_.empty()) return;
+    std::string text = "the sweep has " + std::to_string(found_.size()) +
+                       (found_.size() == 1 ? " problem" : " problems") +
+                       ", and no job was started:";
+    for (size_t i = 0; i < found_.size() && i < kMostProblems; ++i) {
+      text += "\n  " + who(found_[i].second) + ": " + indented(found_[i].first);
+    }
+    if (found_.size() > kMostProblems) {
+      text += "\n  and " + std::to_string(found_.size() - kMostProblems) + " more";
+    }
+    throw ConfigError(text);
+  }
+
+ private:
+  std::string who(const std::vector<size_t>& numbers) const {
+    if (numbers.size() == jobs_.size() && numbers.size() > 1) return "every job";
+    std::string text = job_name(numbers[0], jobs_[numbers[0]].job);
+    if (numbers.size() > 1) text += numbers.size() == 2 ? " and job " : " and jobs ";
+    for (size_t i = 1; i < numbers.size(); ++i) {
+      text += (i == 1 ? "" : ", ") + std::to_string(numbers[i]);
+      if (i == kMostNumbers && i + 1 < numbers.size()) return text + ", ...";
+    }
+    return text;
+  }
+  static std::string indented(std::string text) {
+    for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3) {
+      text.insert(at + 1, "  ");
+    }
+    return text;
+  }
+
+  const std::vector<PlannedJob>& jobs_;
+  std::vector<std::pair<std::string, std::vector<size_t>>> found_;
+};
+
+/// Which job writes what, by the real place.
+using Writers = std::map<std::string, size_t>;
+
+void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Writers& writers,
+                 Problems& problems) {
+  for (const train::NamedFile& output : outputs) {
+    const auto [known, is_new] = writers.emplace(output.path, number);
+    if (is_new || known->second == number) continue;
+    problems.add(number, output.about + ": job " + std::to_string(known->second) +
+                             " writes there too; a relative path lies in each job's own folder, "
+                             "and an absolute one must depend on what is swept");
+  }
+}
+
+void check_configuration(size_t number, const config::Composed& composed, PlannedJob& planned,
+                         Writers& writers, Problems& problems) {
+  config::Node tree = resolved(composed.tree);
+  choose_device(tree, true);
+  train::TrainConfig config = train::bind_train_config(tree);
+  train::place_outputs(config, planned.folder);
+  train::validate(config, tree);
+  planned.metrics_file = train::metrics_file(config);
+  check_apart(number, train::outputs(config, tree), writers, problems);
+}
+
+/// A name that no file system takes is known before the first job runs.
+void check_name(const std::string& folder) {
+  for (const fs::path& name : fs::path(folder)) {
+    if (name.string().size() <= NAME_MAX) continue;
+    throw ConfigError("hydra.sweep.subdir: the name of the job's folder has " +
+                      std::to_string(name.string().size()) + " bytes; at most " +
+                      std::to_string(NAME_MAX) + " are possible");
+  }
+}
+
+class Planner {
+ public:
+  Planner(const Options& options, std::time_t now) : options_(options), now_(now) {
+    const config::ComposeRequest request = compose_request(options);
+    const auto group = [&](const std::string& name) {
+      return config::group_options(request, name);
+    };
+    for (config::SweepJob& job : config::sweep_jobs(options.overrides, group)) {
+      plan_.jobs.push_back({std::move(job), "", ""});
+    }
+  }
+
+  SweepPlan plan() {
+    Problems problems(plan_.jobs);
+    for (size_t i = 0; i < plan_.jobs.size(); ++i) {
+      try {
+        plan_job(i, problems);
+      } catch (const Error& error) {
+        problems.add(i, error.what());
+      }
+    }
+    problems.finish();
+    return std::move(plan_);
+  }
+
+ private:
+  void plan_job(size_t number, Problems& problems) {
+    PlannedJob& planned = plan_.jobs[number];
+    Options options = options_;
+    options.overrides = planned.job.overrides;
+    const config::Composed composed = config::compose(compose_request(options));
+    place(number, composed);
+    const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
+    if (!is_new) {
+      throw ConfigError("would have the folder of job " + std::to_string(first->second) + ", " +
+                        planned.folder +
+                        "; hydra.sweep.subdir must tell jobs apart, as its default "
+                        "${hydra.job.num} does");
+    }
+    if (!options.print_config) {
+      check_configuration(number, composed, planned, writers_, problems);
+    } else if (options.resolve) {
+      resolved(composed.tree);
+    }
+  }
+
+  void place(size_t number, const config::Composed& composed) {
+    PlannedJob& planned = plan_.jobs[number];
+    const JobNames names{number, override_dirname(planned.job.overrides), now_};
+    const std::string folder = hydra_folder(composed, "sweep.dir", kSweepDir, names);
+    if (number == 0) {
+      plan_.folder = folder;
+      plan_.named = composed.hydra.find("sweep.dir") != nullptr;
+    }
+    if (folder != plan_.folder) {
+      throw ConfigError("hydra.sweep.dir is " + folder + ", and " + plan_.folder +
+                        " for the first job; it must be one for all: hydra.sweep.subdir tells "
+                        "jobs apart");
+    }
+    const std::string below = hydra_folder(composed, "sweep.subdir", kSweepSubdir, names);
+    planned.folder = (fs::path(folder) / below).lexically_normal().string();
+    check_name(planned.folder);
+  }
+
+  static std::string real(const std::string& folder) {
+    std::error_code failed;
+    const fs::path place = fs::weakly_canonical(fs::absolute(folder, failed), failed);
+    return failed ? folder : place.string();
+  }
+
+  const Options& options_;
+  std::time_t now_;
+  SweepPlan plan_;
+  Writers writers_, folders_;
+};
+
+}  // namespace
+
+std::string job_name(size_t number, const config::SweepJob& job) {
+  std::string text = "job " + std::to_string(number);
+  std::string swept;
+  for (const auto& [key, value] : job.swept) {
+    swept += (swept.empty() ? "" : " ") + key + "=" + value;
+  }
+  return swept.empty() ? text : text + " (" + swept + ")";
+}
+
+SweepPlan plan_sweep(const Options& options, std::time_t now) {
+  return Planner(options, now).plan();
+}
+
+}  // namespace verlcpp::app

@@ -1,0 +1,119 @@
+#include "config/hydra_keys.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "config/override.h"
+#include "config/sweep.h"
+
+namespace verlcpp::config {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kRead = {"searchpath", "run.dir", "sweep.dir",
+                                                   "sweep.subdir"};
+constexpr std::string_view kPrefix = "hydra.";
+
+[[noreturn]] void refuse(const std::string& key, const std::string& origin) {
+  throw ConfigError(key + " (" + origin +
+                    "): of the keys under hydra only hydra.searchpath, hydra.run.dir, "
+                    "hydra.sweep.dir and hydra.sweep.subdir are read here");
+}
+
+bool is_read(const std::string& name) {
+  return std::find(kRead.begin(), kRead.end(), name) != kRead.end();
+}
+
+/// A folder is a text; the search path is looked at where it is used.
+void put(Node& found, const std::string& name, const Node& value) {
+  const bool text = value.get_if<std::string>() != nullptr ||
+                    value.get_if<Interpolation>() != nullptr || value.get_if<int64_t>() != nullptr;
+  const auto* empty = value.get_if<std::string>();
+  if (name != "searchpath" && (!text || (empty != nullptr && empty->empty()))) {
+    throw ConfigError("hydra." + name + " = " + to_inline(value) + " (" + value.origin().text +
+                      "): must name a folder");
+  }
+  found.set(name, value);
+}
+
+Node from_file(const Repository& repository, const std::string& primary) {
+  Node found = Node::map({});
+  const std::optional<ConfigFile> file = repository.load(primary);
+  const Node* block = file ? file->body.find("hydra") : nullptr;
+  if (block == nullptr) return found;
+  if (!block->is_map()) refuse("hydra", block->origin().text);
+  for (const std::string& name : leaf_keys(*block)) {
+    const Node& value = *block->find(name);
+    if (!is_read(name)) refuse("hydra." + name, value.origin().text);
+    put(found, name, value);
+  }
+  return found;
+}
+
+/// `++hydra.x=1` -> `hydra.x`.
+std::string key_of(const std::string& text) {
+  const size_t begin = std::min(text.find_first_not_of("+~"), text.size());
+  return text.substr(begin, std::min(text.find_first_of("=@"), text.size()) - begin);
+}
+
+Node from_overrides(const std::vector<std::string>& overrides) {
+  Node found = Node::map({});
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    const std::string& text = overrides[i];
+    if (!is_hydra_key(key_of(text))) continue;
+    const int number = static_cast<int>(i) + 1;
+    if (is_sweep(text)) {
+      throw ConfigError("override " + std::to_string(number) + ": " + text +
+                        ": a key under hydra takes one value, not a sweep");
+    }
+    const Override item = parse_override(text, number);
+    const std::string name =
+        item.key.starts_with(kPrefix) ? item.key.substr(kPrefix.size()) : std::string();
+    if (item.kind == Override::Kind::kDelete || !is_read(name)) refuse(item.key, item.origin());
+    put(found, name, *item.value);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string primary_name(const ComposeRequest& request) {
+  const std::string& name = request.config_name;
+  return name.ends_with(".yaml") ? name.substr(0, name.size() - 5) : name;
+}
+
+bool is_hydra_key(const std::string& key) {
+  return key == "hydra" || key.starts_with("hydra.") || key.starts_with("hydra/");
+}
+
+Node hydra_keys(const ComposeRequest& request) {
+  const Node overridden = from_overrides(request.overrides);
+  Repository repository(request.search_path);
+  add_search_path(repository, overridden);
+  Node found = from_file(repository, primary_name(request));
+  for (const std::string& name : leaf_keys(overridden)) found.set(name, *overridden.find(name));
+  return found;
+}
+
+std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group) {
+  Repository repository(request.search_path);
+  add_search_path(repository, hydra_keys(request));
+  return repository.options(group);
+}
+
+void add_search_path(Repository& repository, const Node& hydra) {
+  constexpr std::string_view kFile = "file://";
+  const Node* value = hydra.find("searchpath");
+  if (value == nullptr) return;
+  const std::string wanted = "hydra.searchpath=" + to_inline(*value) + " (" + value->origin().text +
+                             "): must be a list of file:// folders";
+  if (!value->is_list()) throw ConfigError(wanted);
+  for (const Node& element : value->elements()) {
+    const auto* text = element.get_if<std::string>();
+    if (text == nullptr || !text->starts_with(kFile)) throw ConfigError(wanted);
+    repository.add(folder(text->substr(kFile.size())));
+  }
+}
+
+}  // namespace verlcpp::config
