@@ -124,7 +124,9 @@ int run_job(const Options& options, config::Node& tree, Clock::time_point start)
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
   const train::TrainConfig config = train::bind_train_config(tree);
-  for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
+  for (const std::string& warning : train::validate(config, tree, options.assume_response_length)) {
+    log::warning(warning);
+  }
   log::info(train::kChecksPassed);
   if (!device.empty()) log::info(device);
   if (plans_by_costs(config)) {
@@ -138,7 +140,8 @@ int run_job(const Options& options, config::Node& tree, Clock::time_point start)
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   for (const std::string& line : train::scheduler_warnings(config, tree)) log::warning(line);
   if (!options.dry_run) return run_training(config, tree, start);
-  print(train::dry_run_report(config, train::load_inputs(config, tree)));
+  print(train::dry_run_report(config, train::load_inputs(config, tree),
+                              options.assume_response_length));
   return 0;
 }
 
