@@ -84,6 +84,10 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                                "without effect or refused when changed, and why, and stop");
   auto* dry = cli.add_flag("--dry-run", options.dry_run,
                            "check everything, print layout, memory and schedule, and stop");
+  cli.add_option("--assume-response-length", options.assume_response_length,
+                 "with --dry-run: memory and schedule also for responses of so many tokens, beside "
+                 "the worst case")
+      ->needs(dry);
   auto* plan = cli.add_option("--plan", options.plan_file,
                               "print the schedule of the lengths in this JSON array and stop");
   auto* multirun = define_multirun(cli, options);

@@ -18,6 +18,7 @@ struct Options {
   bool resolve = false;
   bool explain_keys = false;
   bool dry_run = false;
+  std::optional<int64_t> assume_response_length;
   bool selftest_layout = false;
   std::string plan_file;
   bool compare_dcp = false;

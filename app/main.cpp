@@ -118,7 +118,9 @@ int run_job(const Options& options, config::Node& tree, const std::string& folde
   if (!options.calibrate.empty()) forget_cost_files(tree);
   train::TrainConfig config = train::bind_train_config(tree);
   train::place_outputs(config, folder);
-  for (const std::string& warning : train::validate(config, tree)) log::warning(warning);
+  for (const std::string& warning : train::validate(config, tree, options.assume_response_length)) {
+    log::warning(warning);
+  }
   log::info(train::kChecksPassed);
   if (!device.empty()) log::info(device);
   if (plans_by_costs(config)) {
@@ -132,7 +134,8 @@ int run_job(const Options& options, config::Node& tree, const std::string& folde
   for (const std::string& warning : train::budget_warnings(config, tree)) log::warning(warning);
   for (const std::string& line : train::scheduler_warnings(config, tree)) log::warning(line);
   if (options.dry_run) {
-    print(train::dry_run_report(config, train::load_inputs(config, tree)));
+    print(train::dry_run_report(config, train::load_inputs(config, tree),
+                                options.assume_response_length));
     return 0;
   }
   expect_one_process();

@@ -82,6 +82,10 @@ std::vector<std::string> arguments_of(const Options& options, const PlannedJob& 
   if (!options.config_dir.empty()) words.push_back("--config-dir=" + options.config_dir);
   if (!options.config_path.empty()) words.push_back("--config-path=" + options.config_path);
   if (options.dry_run) words.emplace_back("--dry-run");
+  if (options.assume_response_length) {
+    words.insert(words.end(),
+                 {"--assume-response-length", std::to_string(*options.assume_response_length)});
+  }
   if (options.print_config) words.emplace_back("--cfg=job");
   if (options.resolve) words.emplace_back("--resolve");
   const std::vector<std::string>& overrides = planned.job.overrides;

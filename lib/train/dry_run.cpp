@@ -1,103 +1,198 @@
 #include "train/dry_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <span>
+#include <tuple>
 
 #include "train/engine.h"
+#include "train/first_step.h"
 #include "train/memory_plan.h"
+#include "train/update_pass.h"
 #include "train/validate.h"
 
 namespace verlcpp::train {
 namespace {
 
-constexpr int64_t kTableRows = 64;    // ranks listed
-constexpr int64_t kPlanSamples = 32;  // a plan of more samples is summed up
+constexpr int64_t kTableRows = 64;     // ranks listed
+constexpr int64_t kPlanSamples = 32;   // a plan of more samples is summed up
+constexpr size_t kListedBatches = 16;  // mini-batches with a line of their own
 
-std::string layout_table(const parallel::AxisSizes& sizes) {
-  std::string text = "rank  dp  cp\n";
+std::string layout_table(const TrainConfig& config, const parallel::AxisSizes& sizes) {
+  const bool on_gpus = config.trainer.device != "cpu";
+  std::string text = fmt::format(
+      "rank = (dp rank x {} + cp rank) x {} + tp rank; {} of {} ranks\n"
+      "rank  tp  cp  dp  pool rank{}\n",
+      sizes.cp, sizes.tp,
+      sizes.tp == 1 ? "one DPxCP pool" : fmt::format("{} DPxCP pools (one a tp rank)", sizes.tp),
+      sizes.pool(), on_gpus ? "  gpu" : "");
   const int64_t rows = std::min(sizes.world, kTableRows);
-  const auto cell = [](int64_t value, size_t width) {
-    const std::string digits = std::to_string(value);
-    return std::string(width > digits.size() ? width - digits.size() : 0, ' ') + digits;
-  };
   for (int64_t rank = 0; rank < rows; ++rank) {
     const parallel::Topology at(sizes, rank);
-    text += cell(rank, 4) + cell(at.dp_rank(), 4) + cell(at.cp_rank(), 4) + "\n";
+    text += fmt::format("{:4}{:4}{:4}{:4}{:11}", rank, at.tp_rank(), at.cp_rank(), at.dp_rank(),
+                        at.pool_rank());
+    text += (on_gpus ? fmt::format("{:5}", rank / config.trainer.ranks_per_gpu) : "") + "\n";
   }
-  if (rows < sizes.world) text += "... " + std::to_string(sizes.world - rows) + " more ranks\n";
+  if (rows < sizes.world) text += fmt::format("... {} more ranks\n", sizes.world - rows);
   return text;
 }
 
 std::string model_line(const model::ModelConfig& m) {
-  return "model: " + m.architecture + ", " + std::to_string(m.parameter_count()) + " parameters, " +
-         std::to_string(m.layers) + " layers, hidden " + std::to_string(m.hidden) + ", heads " +
-         std::to_string(m.heads) + ", kv heads " + std::to_string(m.kv_heads) + ", head dim " +
-         std::to_string(m.head_dim) + ", ffn " + std::to_string(m.ffn) + ", vocabulary " +
-         std::to_string(m.vocab) + (m.tied_embeddings ? ", tied embeddings\n" : "\n");
+  return fmt::format(
+      "model: {}, {} parameters, {} layers, hidden {}, heads {}, kv heads {}, head dim {}, ffn {}, "
+      "vocabulary {}{}\n",
+      m.architecture, m.parameter_count(), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
+      m.ffn, m.vocab, m.tied_embeddings ? ", tied embeddings" : "");
 }
 
-std::string for_validation(const Inputs& inputs) {
-  const size_t prompts = inputs.validation.rows.size();
-  return prompts == 0 ? "" : ", " + std::to_string(prompts) + " for validation";
+std::string data_line(const Inputs& inputs) {
+  const size_t validation = inputs.validation.rows.size();
+  return "data: " +
+         (inputs.recorded ? "recorded trajectories"
+                          : fmt::format("{} prompts", inputs.rows.size())) +
+         (validation == 0 ? "" : fmt::format(", {} for validation", validation)) +
+         fmt::format(", {} steps\n", inputs.total_steps);
 }
 
-std::string schedule_text(const std::string& title, const BatchingRule& rule,
-                          std::span<const int64_t> lengths) {
-  const schedule::Plan plan = make_planner(rule)(lengths);
+/// What one pass makes of some samples.
+struct Scheduled {
+  schedule::Plan plan;
   ScheduleStats stats;
-  stats.add(plan, lengths, rule.sizes.tp);
-  std::string text = "schedule of one mini-batch, " + title + ": " +
-                     std::to_string(lengths.size()) + " sequences, " +
-                     std::to_string(stats.micro_batches) + " micro-batches, " +
-                     std::to_string(stats.tokens) + " tokens (" +
-                     std::to_string(stats.padded_tokens) + " padded); CP groups";
-  for (size_t cp = 1; cp < stats.groups_by_cp.size(); ++cp) {
-    if (stats.groups_by_cp[cp] == 0) continue;
-    text += " " + std::to_string(stats.groups_by_cp[cp]) + " of size " + std::to_string(cp);
+  double seconds = 0;  // by measured costs
+};
+
+Scheduled scheduled(const BatchingRule& rule, std::span<const int64_t> lengths) {
+  Scheduled out{.plan = make_planner(rule)(lengths), .stats = {}};
+  out.stats.add(out.plan, lengths, rule.sizes.tp);
+  out.seconds = schedule::makespan(rule.cost, out.plan, lengths, rule.sizes.tp);
+  return out;
+}
+
+/// `lengths`: for the plan itself, where it is short.
+std::string schedule_text(const std::string& title, const BatchingRule& rule,
+                          const Scheduled& batch, std::span<const int64_t> lengths) {
+  std::string text = fmt::format(
+      "{}: {} sequences, {} micro-batches, {} tokens ({} padded); CP groups", title, lengths.size(),
+      batch.stats.micro_batches, batch.stats.tokens, batch.stats.padded_tokens);
+  for (size_t cp = 1; cp < batch.stats.groups_by_cp.size(); ++cp) {
+    if (batch.stats.groups_by_cp[cp] == 0) continue;
+    text += fmt::format(" {} of size {}", batch.stats.groups_by_cp[cp], cp);
   }
   text += "\n";
   const bool listed = static_cast<int64_t>(lengths.size()) <= kPlanSamples;
-  return listed ? text + schedule::to_text(plan, lengths, rule.sizes.tp) : text;
+  return listed ? text + schedule::to_text(batch.plan, lengths, rule.sizes.tp) : text;
 }
 
-}  // namespace
-
-std::vector<int64_t> first_lengths(const TrainConfig& config, const Inputs& inputs) {
-  const int64_t n = config.actor_rollout_ref.rollout.n;
-  const int64_t prompts = config.actor_rollout_ref.actor.ppo_mini_batch_size;
-  const auto count = static_cast<size_t>(prompts * n);
-  std::vector<int64_t> lengths;
-  if (inputs.recorded) {
-    lengths = lengths_of(inputs.recorded->step(0));
-    lengths.resize(std::min(count, lengths.size()));
-    return lengths;
-  }
-  if (inputs.prompt_ids.empty()) return lengths;
-  for (size_t i = 0; i < count; ++i) {
-    const auto& prompt = inputs.prompt_ids[i / static_cast<size_t>(n) % inputs.prompt_ids.size()];
-    const int64_t response = config.data.max_response_length * static_cast<int64_t>(i + 1);
-    lengths.push_back(static_cast<int64_t>(prompt.size()) +
-                      std::max<int64_t>(1, response / static_cast<int64_t>(count)));
-  }
-  return lengths;
-}
-
-std::string dry_run_report(const TrainConfig& config, const Inputs& inputs) {
+std::string worst_case_text(const TrainConfig& config) {
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
   const int64_t count =
       config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n;
   const std::vector<int64_t> worst(static_cast<size_t>(count), longest_sequence(config));
-  std::string text =
-      model_line(inputs.model) + "data: " +
-      (inputs.recorded ? "recorded trajectories"
-                       : std::to_string(inputs.rows.size()) + " prompts" + for_validation(inputs)) +
-      ", " + std::to_string(inputs.total_steps) + " steps\n" + layout_table(rule.sizes) +
-      to_text(memory_plan(inputs.model, config)) +
-      schedule_text("all sequences as long as can be", rule, worst);
-  const std::vector<int64_t> first = first_lengths(config, inputs);
-  if (first.empty()) return text;
-  return text + schedule_text(inputs.recorded ? "the first recorded trajectories"
-                                              : "the first prompts with responses spread evenly",
-                              rule, first);
+  return schedule_text("schedule of one mini-batch, all sequences as long as can be", rule,
+                       scheduled(rule, worst), worst);
+}
+
+/// One step's sums over its passes.
+struct StepTotals {
+  int64_t responses = 0, tokens = 0, updates = 0, micro_batches = 0;
+  double seconds = 0;
+};
+
+/// Of passes in one layout: whether they cut samples alike.
+bool cut_alike(const BatchingRule& a, const BatchingRule& b) {
+  const auto limits = [](const BatchingRule& rule) {
+    const DcpSettings dcp = rule.dcp.value_or(DcpSettings());
+    return std::tuple(rule.dcp.has_value(), dcp.max_seqlen_per_rank, dcp.min_cp, dcp.balanced,
+                      rule.use_dynamic_bsz, rule.micro_batch_size_per_gpu,
+                      rule.max_token_len_per_gpu);
+  };
+  return limits(a) == limits(b) && a.cost == b.cost;
+}
+
+/// The passes that cut all responses of the step at once.
+std::string log_prob_text(const TrainConfig& config, std::span<const int64_t> lengths,
+                          StepTotals& totals) {
+  std::string text;
+  BatchingRule before;
+  Scheduled batch;
+  for (const Pass pass : {Pass::kOldLogProb, Pass::kRefLogProb}) {
+    if (pass == Pass::kRefLogProb && !config.uses_reference()) continue;
+    const BatchingRule rule = batching_rule(config, pass);
+    // The reference mostly follows the actor, and large plans take their time.
+    if (pass == Pass::kOldLogProb || !cut_alike(rule, before)) batch = scheduled(rule, lengths);
+    before = rule;
+    totals.micro_batches += batch.stats.micro_batches;
+    totals.seconds += batch.seconds;
+    text += schedule_text("  " + pass_name(pass), rule, batch, lengths);
+  }
+  return text;
+}
+
+std::string update_text(const TrainConfig& config, std::span<const int64_t> lengths,
+                        StepTotals& totals) {
+  const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
+  const auto samples = static_cast<int64_t>(lengths.size());
+  std::string text;
+  size_t listed = 0;
+  for (const std::vector<int>& mini : mini_batches(samples, update_options(config), 0)) {
+    std::vector<int64_t> own;
+    for (const int sample : mini) own.push_back(lengths[static_cast<size_t>(sample)]);
+    const Scheduled batch = scheduled(rule, own);
+    totals.updates += 1;
+    totals.micro_batches += batch.stats.micro_batches;
+    totals.seconds += batch.seconds + config.actor_rollout_ref.actor.megatron.costs.mini_batch;
+    if (++listed <= kListedBatches) {
+      text += schedule_text(fmt::format("  mini-batch {}", listed), rule, batch, own);
+    }
+  }
+  if (listed > kListedBatches) text += fmt::format("  ... {} more\n", listed - kListedBatches);
+  return text;
+}
+
+/// The passes over the first step, and what all steps come to if each is like it.
+std::string first_step_text(const TrainConfig& config, const Inputs& inputs,
+                            const std::string& responses, std::span<const int64_t> lengths) {
+  if (lengths.empty()) return "";
+  StepTotals totals{.responses = static_cast<int64_t>(lengths.size())};
+  for (const int64_t length : lengths) totals.tokens += length;
+  std::string text = "schedule of the first step, " + responses + "\n";
+  text += log_prob_text(config, lengths, totals);
+  text += update_text(config, lengths, totals);
+  const int64_t steps = inputs.total_steps;
+  text += fmt::format(
+      "estimated totals of {} such steps: {} responses, {} tokens, {} updates, {} micro-batches of "
+      "all passes",
+      steps, steps * totals.responses, steps * totals.tokens, steps * totals.updates,
+      steps * totals.micro_batches);
+  if (config.actor_rollout_ref.actor.megatron.costs.measured) {
+    text += fmt::format("; {:.4g} s in them by dynamic_cp_cost_model, the rollout left out",
+                        static_cast<double>(steps) * totals.seconds);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string dry_run_report(const TrainConfig& config, const Inputs& inputs,
+                           std::optional<int64_t> response_length) {
+  std::optional<AssumedMemory> assumed;
+  if (response_length) {
+    assumed = {*response_length,
+               memory_plan(inputs.model, with_responses(config, inputs, *response_length))};
+  }
+  std::string text = model_line(inputs.model) + data_line(inputs) +
+                     layout_table(config, batching_rule(config, Pass::kActorUpdate).sizes) +
+                     to_text(memory_plan(inputs.model, config), assumed) + worst_case_text(config) +
+                     first_step_text(config, inputs,
+                                     inputs.recorded ? "recorded trajectories"
+                                                     : "its prompts with responses spread evenly",
+                                     first_step_lengths(config, inputs));
+  if (!response_length) return text;
+  return text +
+         first_step_text(config, inputs,
+                         fmt::format("its prompts with responses of {} tokens", *response_length),
+                         first_step_lengths(config, inputs, response_length));
 }
 
 }  // namespace verlcpp::train

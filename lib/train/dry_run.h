@@ -1,22 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "train/inputs.h"
 #include "train/train_config.h"
 
 namespace verlcpp::train {
 
-/// What --dry-run prints after the banner: the model, the layout table, memory of one rank, and the
-/// schedule of one mini-batch in the worst case (every sequence as long as can be) and for the
-/// first mini-batch's own lengths. Touches no device. Expects a validated configuration and its
-/// inputs.
-std::string dry_run_report(const TrainConfig& config, const Inputs& inputs);
-
-/// Lengths of a first mini-batch: of the recorded trajectories, or of the prompts as the file has
-/// them, each with rollout.n responses spread evenly from short to max_response_length.
-std::vector<int64_t> first_lengths(const TrainConfig& config, const Inputs& inputs);
+/// What --dry-run prints after the banner: the model, the layout table, memory of one rank, the
+/// schedule of one mini-batch in the worst case (every sequence as long as can be) and of the first
+/// step's own prompts, and what the run comes to by that. With `response_length`
+/// (--assume-response-length) memory and schedule also for responses of so many tokens. Touches no
+/// device. Expects a validated configuration and its inputs.
+std::string dry_run_report(const TrainConfig& config, const Inputs& inputs,
+                           std::optional<int64_t> response_length = {});
 
 }  // namespace verlcpp::train

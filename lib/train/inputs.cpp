@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "data/chat_template.h"
 #include "data/special_token_texts.h"
-#include "model/tp_shard.h"
 #include "train/cost_subject.h"
 #include "train/node_json.h"
 #include "train/optimizer.h"
@@ -132,22 +131,6 @@ void load_recorded(const TrainConfig& config, Inputs& inputs, const std::functio
   inputs.steps_per_epoch = inputs.total_steps;
 }
 
-void check_tensor_parallel(const TrainConfig& config, const Inputs& inputs,
-                           const config::Node& tree) {
-  const int64_t tp = config.actor_rollout_ref.actor.megatron.tensor_model_parallel_size;
-  const std::string complaint = model::tp_complaint(inputs.model, tp);
-  if (complaint.empty()) return;
-  std::string valid;
-  for (int64_t size = 1; size <= inputs.model.heads; ++size) {
-    if (!model::tp_complaint(inputs.model, size).empty()) continue;
-    valid += (valid.empty() ? "" : ", ") + std::to_string(size);
-  }
-  throw ConfigError(fmt::format(
-      "{} {} ({}/config.json); valid for this model: {}",
-      Findings(tree).about("actor_rollout_ref.actor.megatron.tensor_model_parallel_size"),
-      complaint, inputs.model_folder, valid));
-}
-
 /// Calls `visit` for the cost files that the run plans by, with the keys that name them.
 void for_each_cost_file(
     const TrainConfig& config, const config::Node& tree,
@@ -201,7 +184,6 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
   inputs.model_folder = config.actor_rollout_ref.model.path;
   inputs.model = model::read_model_config(inputs.model_folder,
                                           config_override(config.actor_rollout_ref.model));
-  check_tensor_parallel(config, inputs, tree);
   warn_of_other_costs(config, inputs.model, tree);
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs, alive, recorded_steps);

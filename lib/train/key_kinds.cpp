@@ -86,12 +86,16 @@ bool is_untouched(const config::Node& node) {
 
 }  // namespace
 
-bool is_bound(const std::string& key) {
+bool is_member(const std::string& key) {
   static const std::vector<std::string> list = config::key_list<TrainConfig>();
-  static const std::set<std::string> bound(list.begin(), list.end());
+  static const std::set<std::string> members(list.begin(), list.end());
+  return members.contains(key);
+}
+
+bool is_bound(const std::string& key) {
   for (size_t end = key.size(); end != std::string::npos && end > 0;
        end = key.rfind('.', end - 1)) {
-    if (bound.contains(key.substr(0, end))) return true;
+    if (is_member(key.substr(0, end))) return true;
   }
   return false;
 }

@@ -7,8 +7,10 @@
 #include "config/bind.h"
 #include "config/tree.h"
 
-// What becomes of each key of verl's tree. A key that a struct of train_config.h reads is honoured;
-// the rules of key_rules.cpp say the rest, so that no key is dropped without a word.
+// What becomes of each key of verl's tree. A key that a struct of train_config.h binds is honoured
+// unless a rule says otherwise: those of key_rules_bound.cpp speak about keys that are bound but
+// read by nothing (scripts/check_keys.py), those of key_rules.cpp about all others, so that no key
+// is dropped without a word.
 
 namespace verlcpp::train {
 
@@ -28,6 +30,8 @@ struct KeyRule {
   const char* reason;
 };
 std::span<const KeyRule> key_rules();
+/// Those of them about keys that structs bind.
+std::span<const KeyRule> bound_key_rules();
 
 /// What is said about one key; more or less than one answer is a fault of the rules.
 struct KeyAnswer {
@@ -37,6 +41,8 @@ struct KeyAnswer {
 std::vector<KeyAnswer> answers_about(const std::string& key);
 /// True for a key that a struct reads, by itself or in a free-form group.
 bool is_bound(const std::string& key);
+/// True for a key that a struct has as a member.
+bool is_member(const std::string& key);
 
 /// The default configuration of the executable, and the same with every interpolation followed.
 const config::Node& shipped_tree();

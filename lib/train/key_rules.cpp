@@ -1,7 +1,8 @@
+#include <iterator>
+
 #include "train/key_kinds.h"
 
-// The table behind --explain-keys. Keys that structs read are not here, but those that are bound
-// for their type only.
+// The table behind --explain-keys: keys that no struct binds.
 
 namespace verlcpp::train {
 namespace {
@@ -12,6 +13,7 @@ constexpr KeyKind kMoved = KeyKind::kMoved;
 
 constexpr const char* kServer =
     "for inference servers; responses are made by the training weights in place";
+constexpr const char* kTrainingLayout = "the rollout runs in the training layout";
 constexpr const char* kDistCheckpoint =
     "of Megatron's checkpoint format, which use_dist_checkpointing (refused) turns on";
 constexpr const char* kEntropy =
@@ -131,10 +133,9 @@ const KeyRule kRules[] = {
      "the old log-probabilities come from a pass of their own"},
     {"actor_rollout_ref.rollout.dtype", kNoEffect,
      "responses are made by the training weights, in actor.megatron.dtype"},
-    {"actor_rollout_ref.rollout.*_parallel_size", kNoEffect,
-     "the rollout runs in the training layout"},
-    {"actor_rollout_ref.rollout.gpu_memory_utilization", kNoEffect,
-     "the KV cache takes what --dry-run plans"},
+    {"actor_rollout_ref.rollout.data_parallel_size", kNoEffect, kTrainingLayout},
+    {"actor_rollout_ref.rollout.expert_parallel_size", kNoEffect, kTrainingLayout},
+    {"actor_rollout_ref.rollout.pipeline_model_parallel_size", kNoEffect, kTrainingLayout},
     {"actor_rollout_ref.rollout.enforce_eager", kNoEffect, kServer},
     {"actor_rollout_ref.rollout.cudagraph_capture_sizes", kNoEffect, kServer},
     {"actor_rollout_ref.rollout.free_cache_engine", kNoEffect, kServer},
@@ -204,10 +205,6 @@ const KeyRule kRules[] = {
     {"data.tokenizer", kRefused, "the tokenizer is the one in actor_rollout_ref.model.path"},
     {"data.gen_batch_size", kRefused,
      "prompts are taken as many at a time as a step needs, data.train_batch_size"},
-    {"data.filter_overlong_prompts_workers", kNoEffect, "one thread does it"},
-    {"data.dataloader_num_workers", kNoEffect, "one thread does it"},
-    {"data.validation_shuffle", kNoEffect,
-     "the order of prompts changes no result of a validation"},
     {"data.custom_cls.path", kRefused,
      "a data set class of the user's is Python, which is not run; write its rows into a file"},
     {"data.custom_cls.name", kNoEffect, "of custom_cls.path, which is refused"},
@@ -221,7 +218,6 @@ const KeyRule kRules[] = {
     {"data.mm_processor_kwargs.**", kNoEffect, kTextOnly},
 
     // Rewards.
-    {"reward.num_workers", kNoEffect, "rules take no time, and a program is one process"},
     {"reward.reward_model.**", kNoEffect,
      "of a reward model, which reward.reward_model.enable (refused) turns on"},
     {"reward.sandbox_fusion.**", kNoEffect,
@@ -283,6 +279,13 @@ const KeyRule kRules[] = {
 
 }  // namespace
 
-std::span<const KeyRule> key_rules() { return kRules; }
+std::span<const KeyRule> key_rules() {
+  static const std::vector<KeyRule> all = [] {
+    std::vector<KeyRule> rules(std::begin(kRules), std::end(kRules));
+    rules.insert(rules.end(), bound_key_rules().begin(), bound_key_rules().end());
+    return rules;
+  }();
+  return all;
+}
 
 }  // namespace verlcpp::train

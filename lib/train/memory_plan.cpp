@@ -100,6 +100,19 @@ int64_t device_scratch(const TrainConfig& config, int64_t widest) {
   return kCublas + kParts * widest * size_of(DType::kFloat32);
 }
 
+constexpr size_t kNameWidth = 14, kBytesWidth = 14;  // of columns
+
+std::string note_of(const MemoryPlan& plan, MemoryTag tag,
+                    const std::optional<AssumedMemory>& assumed) {
+  if (tag == MemoryTag::kWeights) return plan.reference > 0 ? "with the reference's" : "";
+  if (tag == MemoryTag::kKv) return "during the rollout only";
+  if (tag < MemoryTag::kSaved) return "";
+  if (tag > MemoryTag::kSaved) return "at most";
+  return "activations, at most, " + std::to_string(plan.tokens_per_rank) +
+         (assumed ? " and " + std::to_string(assumed->plan.tokens_per_rank) : "") +
+         " packed tokens";
+}
+
 /// The name of the moment with the largest whole.
 std::string fullest_moment(const MemoryPlan& plan) {
   const auto most =
@@ -144,6 +157,7 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   MemoryPlan plan;
   plan.on_gpu = shapes.cuda;
   plan.parameters = model.parameter_count();
+  plan.held = numel;
   plan.weights = numel * shapes.element;
   plan.gradient = numel * shapes.wide;
   // Two moments, and a master copy when the weights are stored in less than float32; ZeRO-1: of
@@ -160,27 +174,33 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   return plan;
 }
 
-std::string to_text(const MemoryPlan& plan) {
-  std::string text = "memory of one rank (" + std::to_string(plan.parameters) + " parameters)\n";
-  const auto line = [&](std::string_view name, int64_t bytes, const std::string& note) {
-    text += "  " + std::string(name) + std::string(14 - name.size(), ' ') + human_bytes(bytes) +
-            (note.empty() ? "" : "  ") + note + "\n";
+std::string to_text(const MemoryPlan& plan, const std::optional<AssumedMemory>& assumed) {
+  const auto padded = [](std::string text, size_t width) {
+    text.resize(std::max(width, text.size()), ' ');
+    return text;
   };
   const MemoryBytes peak = plan.peak();
-  for (const MemoryTag tag : kMemoryTags) {
-    if (peak[tag] == 0) continue;
-    std::string note;
-    if (tag == MemoryTag::kWeights && plan.reference > 0) note = "with the reference's";
-    if (tag == MemoryTag::kSaved) {
-      note = "at most, " + std::to_string(plan.tokens_per_rank) + " packed tokens";
-    } else if (tag == MemoryTag::kKv) {
-      note = "during the rollout only";
-    } else if (tag > MemoryTag::kSaved) {
-      note = "at most";
-    }
-    line(name_of(tag), peak[tag], note);
+  const MemoryBytes other = assumed ? assumed->plan.peak() : MemoryBytes();
+  std::string text = "memory of one rank, which holds " + std::to_string(plan.held) +
+                     " parameters, padding included (the model has " +
+                     std::to_string(plan.parameters) + ")\n";
+  if (assumed) {
+    text += "  " + padded("", kNameWidth) + padded("worst case", kBytesWidth) + "responses of " +
+            std::to_string(assumed->response_length) + " tokens at most\n";
   }
-  line("total", peak.total, "at most, of what is needed at one time: " + fullest_moment(plan));
+  const auto line = [&](std::string_view name, int64_t bytes, int64_t then,
+                        const std::string& note) {
+    text += "  " + padded(std::string(name), kNameWidth) +
+            padded(human_bytes(bytes), assumed ? kBytesWidth : 0) +
+            (assumed ? padded(human_bytes(then), note.empty() ? 0 : kBytesWidth - 2) : "") +
+            (note.empty() ? "" : "  ") + note + "\n";
+  };
+  for (const MemoryTag tag : kMemoryTags) {
+    if (peak[tag] > 0) line(name_of(tag), peak[tag], other[tag], note_of(plan, tag, assumed));
+  }
+  line("total", peak.total, other.total,
+       "at most, of what is needed at one time: " + fullest_moment(plan) +
+           (assumed ? "; " + fullest_moment(assumed->plan) : ""));
   if (plan.on_gpu) {
     text += "  on each GPU " + human_bytes(kForLibraries) +
             " more for CUDA's libraries, and its context\n";

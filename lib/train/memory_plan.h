@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct MemoryMoment {
 struct MemoryPlan {
   bool on_gpu = false;
   int64_t parameters = 0;  // of the model, tied ones once
+  int64_t held = 0;        // of one rank: its part, with padding
   int64_t weights = 0, reference = 0, gradient = 0, optimizer = 0;
   int64_t tokens_per_rank = 0;  // rows of an update's micro-batch at most, alignment included
   std::vector<MemoryMoment> moments;
@@ -34,6 +36,12 @@ struct MemoryPlan {
 /// Pure: no device is asked. Expects a validated configuration.
 MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& config);
 
-std::string to_text(const MemoryPlan& plan);
+/// A line for each item. `assumed`: a second column for the same run with shorter responses, of
+/// `response_length` tokens at most.
+struct AssumedMemory {
+  int64_t response_length = 0;
+  MemoryPlan plan;
+};
+std::string to_text(const MemoryPlan& plan, const std::optional<AssumedMemory>& assumed = {});
 
 }  // namespace verlcpp::train

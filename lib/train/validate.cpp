@@ -14,7 +14,24 @@ int64_t longest_sequence(const TrainConfig& config) {
          length(config.data.max_response_length, rollout.response_length);
 }
 
-std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree) {
+namespace {
+
+/// --assume-response-length is a length that this run's responses can have.
+void check_assumed_length(const TrainConfig& config, int64_t length, Findings& findings) {
+  const std::string flag = "--assume-response-length " + std::to_string(length) + ": ";
+  const int64_t longest = config.data.max_response_length;
+  if (config.actor_rollout_ref.rollout.name == "replay") {
+    findings.add_text(flag + findings.about("actor_rollout_ref.rollout.name") +
+                      " has responses of recorded lengths; leave the flag out");
+  } else if (is_count(longest) && (length < 1 || length > longest)) {
+    findings.add_text(flag + "must be from 1 to " + findings.about("data.max_response_length"));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
+                                  std::optional<int64_t> assumed_response_length) {
   Findings findings(tree);
   check_layout(config, findings);
   check_dynamic_cp(config, findings);
@@ -25,6 +42,7 @@ std::vector<std::string> validate(const TrainConfig& config, const config::Node&
   check_reward(config, findings);
   check_files(config, findings);
   check_keys(findings);
+  if (assumed_response_length) check_assumed_length(config, *assumed_response_length, findings);
   findings.finish();
   return findings.warnings();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,9 @@ inline constexpr const char* kChecksPassed =
 /// verl's messages, what verl only finds in mid-training, what this build does not run, and missing
 /// files. `tree` is the resolved tree `config` was bound from (values with their origins). Throws
 /// one ConfigError with a numbered line for each problem; returns the warnings.
-std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree);
+/// `assumed_response_length`: of --assume-response-length, checked with the rest.
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
+                                  std::optional<int64_t> assumed_response_length = {});
 
 /// A file with the flag or the keys that name it.
 struct NamedFile {

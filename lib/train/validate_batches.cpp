@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,20 +82,7 @@ void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
 
 void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& findings) {
   const int64_t longest = longest_sequence(config);
-  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
-  const int64_t prompt = std::max(config.data.max_prompt_length, rollout.prompt_length);
-  const std::string prompt_key = config.data.max_prompt_length >= rollout.prompt_length
-                                     ? "data.max_prompt_length"
-                                     : "actor_rollout_ref.rollout.prompt_length";
-  const std::string response_key = config.data.max_response_length >= rollout.response_length
-                                       ? "data.max_response_length"
-                                       : "actor_rollout_ref.rollout.response_length";
-  const std::string keys = findings.about(prompt_key) + " + " + findings.about(response_key) +
-                           " = " + text(longest) + " tokens";
-  const auto fits = [&](int64_t capacity) {
-    return capacity > prompt ? "the longest response that fits is " + text(capacity - prompt)
-                             : "no response fits after a prompt of " + text(prompt);
-  };
+  const std::string keys = longest_text(config, findings);
   const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
   if (!sizes) return;
   if (pass.megatron->dynamic_context_parallel) {
@@ -105,21 +93,24 @@ void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& fi
             ? "actor_rollout_ref.ref.megatron.max_seqlen_per_dp_cp_rank"
             : "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank";
     if (limit > kMaxCount || longest <= sizes->pool() * limit) return;
-    findings.add_text(keys + ": a sequence of that length needs at least " +
-                      text((longest + limit - 1) / limit) + " ranks with " +
-                      findings.about(limit_key) + ", but the DPxCP group only has " +
-                      text(sizes->pool()) + (sizes->pool() == 1 ? " rank (" : " ranks (") +
-                      text(sizes->pool() * limit) + " tokens); " + fits(sizes->pool() * limit) +
-                      ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length");
+    findings.add_text(
+        keys + ": a sequence of that length needs at least " + text((longest + limit - 1) / limit) +
+        " ranks with " + findings.about(limit_key) + ", but the DPxCP group only has " +
+        text(sizes->pool()) + (sizes->pool() == 1 ? " rank (" : " ranks (") +
+        text(sizes->pool() * limit) + " tokens); " + fits_text(config, sizes->pool() * limit) +
+        ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length; the smallest "
+        "max_seqlen_per_dp_cp_rank that takes all is " +
+        text((longest + sizes->pool() - 1) / sizes->pool()));
     return;
   }
   if (!pass.use_dynamic_bsz || !is_count(pass.token_budget)) return;
-  const int64_t capacity = pass.token_budget * pass.megatron->context_parallel_size;
+  const int64_t cp = pass.megatron->context_parallel_size;
+  const int64_t capacity = pass.token_budget * cp;
   if (longest <= capacity) return;
   findings.add_text("max_token_len must be greater than the sequence length: " + keys + ", but " +
                     findings.about(pass.block + pass.budget) + " x context_parallel_size " +
-                    text(pass.megatron->context_parallel_size) + " = " + text(capacity) + "; " +
-                    fits(capacity));
+                    text(cp) + " = " + text(capacity) + "; " + fits_text(config, capacity) +
+                    "; the smallest budget that takes all is " + text((longest + cp - 1) / cp));
 }
 
 void check_step_sizes(const TrainConfig& config, Findings& findings) {
@@ -142,9 +133,11 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
   }
   if (train < mini) {
     findings.add("data.train_batch_size",
-                 "train_batch_size must be >= " + findings.about(mini_key));
+                 "train_batch_size must be >= " + findings.about(mini_key) + "; nearest valid: " +
+                     text(mini) + ", or a ppo_mini_batch_size of " + text(train));
   } else if (train % mini != 0) {
-    findings.add(mini_key, "must divide " + findings.about("data.train_batch_size"));
+    findings.add(mini_key, "must divide " + findings.about("data.train_batch_size") +
+                               "; nearest valid: " + nearest_divisors(mini, train));
   }
   const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
   if (actor.use_dynamic_bsz || !actor.ppo_micro_batch_size_per_gpu || !sizes) return;
@@ -155,10 +148,31 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
                     findings.about("data.train_batch_size") + " x " + findings.about(n_key) +
                     ") must be divisible by minimal possible batch size (" + text(minimal) +
                     " = data-parallel size " + text(sizes->dp()) + " x " +
-                    findings.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") + ")");
+                    findings.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") +
+                    "); nearest valid data.train_batch_size: " +
+                    nearest_multiples(train, minimal / std::gcd(minimal, n)));
 }
 
 }  // namespace
+
+std::string longest_text(const TrainConfig& config, const Findings& findings) {
+  const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
+  const std::string prompt = config.data.max_prompt_length >= rollout.prompt_length
+                                 ? "data.max_prompt_length"
+                                 : "actor_rollout_ref.rollout.prompt_length";
+  const std::string response = config.data.max_response_length >= rollout.response_length
+                                   ? "data.max_response_length"
+                                   : "actor_rollout_ref.rollout.response_length";
+  return findings.about(prompt) + " + " + findings.about(response) + " = " +
+         text(longest_sequence(config)) + " tokens";
+}
+
+std::string fits_text(const TrainConfig& config, int64_t capacity) {
+  const int64_t prompt =
+      std::max(config.data.max_prompt_length, config.actor_rollout_ref.rollout.prompt_length);
+  return capacity > prompt ? "the longest response that fits is " + text(capacity - prompt)
+                           : "no response fits after a prompt of " + text(prompt);
+}
 
 void check_batches(const TrainConfig& config, Findings& findings) {
   const DataConfig& data = config.data;

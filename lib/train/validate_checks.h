@@ -45,6 +45,11 @@ bool is_positive_int(const config::Node& node);
 /// Axis sizes of the actor, or nothing when the world cannot be cut that way (reported elsewhere).
 std::optional<parallel::AxisSizes> axis_sizes(const TrainConfig& config);
 
+/// The longest prompt and response with their keys, and their sum; what of them fits in `capacity`
+/// tokens.
+std::string longest_text(const TrainConfig& config, const Findings& findings);
+std::string fits_text(const TrainConfig& config, int64_t capacity);
+
 /// The world is a multiple of tp * pp * cp, all of them positive; shared with --plan.
 void check_divisible(const parallel::AxisSizes& sizes, Findings& findings);
 

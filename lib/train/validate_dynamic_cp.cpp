@@ -110,7 +110,8 @@ void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t
       megatron_key + ".dynamic_context_parallel",
       "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
       "DPxCP=" +
-          std::to_string(pool) + ".");
+          std::to_string(pool) +
+          ". Nearest valid: " + (pool < 2 ? "2" : nearest_multiples(pool, 2)));
 }
 
 void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,

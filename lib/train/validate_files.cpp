@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "model/model_config.h"
+#include "model/tp_shard.h"
 #include "model/weights_io.h"
 #include "train/inputs.h"
 #include "train/prompt_scan.h"
@@ -70,6 +71,21 @@ std::string why_no_model(const fs::path& folder) {
   return "no such folder, and nothing is downloaded: a model of a hub is to be fetched beforehand";
 }
 
+void check_tensor_parallel(const TrainConfig& config, const model::ModelConfig& model,
+                           Findings& findings) {
+  const int64_t tp = config.actor_rollout_ref.actor.megatron.tensor_model_parallel_size;
+  if (tp < 1 || tp > kMaxAxis) return;
+  const std::string complaint = model::tp_complaint(model, tp);
+  if (complaint.empty()) return;
+  std::vector<std::string> valid;
+  for (int64_t size = 1; size <= model.heads; ++size) {
+    if (model::tp_complaint(model, size).empty()) valid.push_back(std::to_string(size));
+  }
+  findings.add("actor_rollout_ref.actor.megatron.tensor_model_parallel_size",
+               complaint + " (" + config.actor_rollout_ref.model.path +
+                   "/config.json); valid for this model: " + join(valid));
+}
+
 void check_model(const TrainConfig& config, Findings& findings) {
   const std::string key = "actor_rollout_ref.model.path";
   const fs::path folder = config.actor_rollout_ref.model.path;
@@ -97,16 +113,17 @@ void check_model(const TrainConfig& config, Findings& findings) {
                                   file.string() + (changed ? " with " + changes.where : ""));
     const int64_t longest = longest_sequence(config);
     if (model.max_positions > 0 && longest > model.max_positions) {
-      findings.add_text("data.max_prompt_length + data.max_response_length = " +
-                        std::to_string(longest) + " tokens, but the model (" + findings.about(key) +
-                        ") has max_position_embeddings = " + std::to_string(model.max_positions));
+      findings.add_text(longest_text(config, findings) + ", but the model (" + findings.about(key) +
+                        ") has max_position_embeddings = " + std::to_string(model.max_positions) +
+                        "; " + fits_text(config, model.max_positions));
     }
     if (model.sliding_window > 0 && longest > model.sliding_window) {
-      findings.add_text("data.max_prompt_length + data.max_response_length = " +
-                        std::to_string(longest) + " tokens, but the model (" + findings.about(key) +
+      findings.add_text(longest_text(config, findings) + ", but the model (" + findings.about(key) +
                         ") has sliding_window = " + std::to_string(model.sliding_window) +
-                        "; windows shorter than the sequences are not supported");
+                        "; windows shorter than the sequences are not supported: " +
+                        fits_text(config, model.sliding_window));
     }
+    check_tensor_parallel(config, model, findings);
     if (model::has_weights(folder)) model::check_hf_weights(folder, model);
   } catch (const Error& e) {
     findings.add(key, e.what());

@@ -27,6 +27,24 @@ void Findings::finish() const {
   throw ConfigError(message);
 }
 
+std::string nearest_multiples(int64_t value, int64_t step) {
+  const int64_t below = value / step * step;
+  return (below > 0 ? std::to_string(below) + " or " : "") + std::to_string(below + step);
+}
+
+std::string nearest_divisors(int64_t value, int64_t whole) {
+  int64_t below = 0, above = 0;
+  for (int64_t small = 1; small <= whole / small; ++small) {
+    if (whole % small != 0) continue;
+    for (const int64_t divisor : {small, whole / small}) {
+      if (divisor < value) below = std::max(below, divisor);
+      if (divisor > value && (above == 0 || divisor < above)) above = divisor;
+    }
+  }
+  if (below == 0 || above == 0) return std::to_string(std::max(below, above));
+  return std::to_string(below) + " or " + std::to_string(above);
+}
+
 std::string join(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ class Findings {
   const config::Node& tree_;
   std::vector<std::string> problems_, warnings_;
 };
+
+/// The largest below `value` and the smallest above it, as far as there are any: "4 or 8".
+/// Multiples of `step`, >= 1; divisors of `whole`, >= 1.
+std::string nearest_multiples(int64_t value, int64_t step);
+std::string nearest_divisors(int64_t value, int64_t whole);
 
 /// "a, b, c".
 std::string join(const std::vector<std::string>& names);

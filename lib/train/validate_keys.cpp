@@ -22,14 +22,19 @@ bool same_setting(const config::Node& a, const config::Node& b) {
   return config::same_values(a, b);
 }
 
-/// Puts the shipped interpolations back where `tree` has a value that no struct reads.
+bool is_honoured(const std::string& key) {
+  const std::vector<KeyAnswer> answers = answers_about(key);
+  return !answers.empty() && answers[0].kind == KeyKind::kHonoured;
+}
+
+/// Puts the shipped interpolations back where `tree` has a value that is not honoured.
 void put_back(const config::Node& shipped, const std::string& path, config::Node& tree) {
   if (shipped.is_map()) {
     for (const auto& [name, child] : shipped.items()) {
       config::Node* own = tree.is_map() ? tree.find(name) : nullptr;
       if (own != nullptr) put_back(child, path.empty() ? name : path + "." + name, *own);
     }
-  } else if (shipped.get_if<config::Interpolation>() != nullptr && !is_bound(path)) {
+  } else if (shipped.get_if<config::Interpolation>() != nullptr && !is_honoured(path)) {
     tree = shipped;
   }
 }
@@ -81,7 +86,8 @@ class KeyCheck {
     if (answer.kind == KeyKind::kMoved) {
       if (changed) moved(node, key, answer.reason);
     } else if (answer.kind == KeyKind::kRefused) {
-      if (changed) refuse(node, key, answer.reason);
+      // Of keys that a struct has its own checks say it, with what would be valid.
+      if (changed && !is_member(key)) refuse(node, key, answer.reason);
     } else if (changed || node.origin().text.starts_with("override ")) {
       without_effect_.push_back(key + " (" + node.origin().text + ")");
     }

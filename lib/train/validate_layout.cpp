@@ -140,6 +140,20 @@ void check_layout(const TrainConfig& config, Findings& findings) {
   if (axes_ok) check_divisible(sizes, findings);
 }
 
+namespace {
+
+/// The nearest size of one axis that leaves world and other axes as they are.
+std::string nearest_axes(const parallel::AxisSizes& sizes) {
+  const auto other = [&](const std::string& name, int64_t size, int64_t rest) {
+    if (sizes.world % rest != 0) return std::string();
+    return ", or " + name + " " + nearest_divisors(size, sizes.world / rest);
+  };
+  return other("context_parallel_size", sizes.cp, sizes.tp * sizes.pp) +
+         other("tensor_model_parallel_size", sizes.tp, sizes.cp * sizes.pp);
+}
+
+}  // namespace
+
 void check_divisible(const parallel::AxisSizes& sizes, Findings& findings) {
   const std::string key = "actor_rollout_ref.actor.megatron.";
   const int64_t model = sizes.tp * sizes.pp;
@@ -149,7 +163,9 @@ void check_divisible(const parallel::AxisSizes& sizes, Findings& findings) {
                     findings.about(key + "tensor_model_parallel_size") + " x " +
                     findings.about(key + "pipeline_model_parallel_size") +
                     ") times context_parallel_size (" + std::to_string(sizes.cp) + ": " +
-                    findings.about(key + "context_parallel_size") + ")");
+                    findings.about(key + "context_parallel_size") +
+                    "); nearest valid: a world of " +
+                    nearest_multiples(sizes.world, model * sizes.cp) + nearest_axes(sizes));
 }
 
 }  // namespace verlcpp::train

@@ -1,4 +1,8 @@
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -132,6 +136,13 @@ fs::path what_blocks(const fs::path& folder) {
   return fs::is_directory(existing, ignored) ? fs::path() : existing.lexically_normal();
 }
 
+/// Of a file that is to be made, or added to: why that cannot be; "" when nothing speaks against.
+std::string unwritable_file_reason(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return unwritable_reason(path.parent_path().string());
+  return ::access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
+}
+
 void check_writable_names(const std::vector<NamedFile>& written, Findings& findings) {
   for (const NamedFile& output : written) {
     std::error_code ignored;
@@ -144,6 +155,9 @@ void check_writable_names(const std::vector<NamedFile>& written, Findings& findi
     } else if (fs::exists(output.path, ignored) && !fs::is_regular_file(output.path, ignored)) {
       findings.add_text(output.about + ": " + why_no_file(output.path) +
                         "; must be a file, or not be there yet");
+    } else if (const std::string reason = unwritable_file_reason(output.path); !reason.empty()) {
+      findings.add_text(output.about + ": cannot be written (" + reason +
+                        "); must be a file in a folder that can");
     }
   }
 }
@@ -206,7 +220,12 @@ void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
   named(trainer.default_local_dir, "default_local_dir");
   if (trainer.save_freq <= 0) return;  // only a stop saves, which a run need not meet
   const fs::path blocking = what_blocks(trainer.default_local_dir);
-  if (blocking.empty()) return;
+  if (blocking.empty()) {
+    const std::string reason = unwritable_reason(trainer.default_local_dir);
+    findings.require(reason.empty(), "trainer.default_local_dir",
+                     "cannot be written (" + reason + "); must be a folder for checkpoints");
+    return;
+  }
   std::error_code ignored;
   const bool itself = fs::exists(trainer.default_local_dir, ignored);
   findings.add("trainer.default_local_dir",

@@ -1,9 +1,11 @@
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "data/chat_template.h"
+#include "train/checkpoint.h"
 #include "train/checkpoint_tensors.h"
 #include "train/prompt_scan.h"
 #include "train/validate_checks.h"
@@ -37,8 +39,10 @@ void check_rollout(const TrainConfig& config, Findings& findings) {
   findings.require(contains(names, rollout.name), key + "name",
                    "must be one of " + join(names) +
                        " (all but replay run the built-in engine; replay reads replay_path)");
-  findings.require(rollout.mode != "sync", key + "mode",
-                   "rollout mode sync has been removed; must be async");
+  findings.require(
+      rollout.mode == "async", key + "mode",
+      std::string(rollout.mode == "sync" ? "rollout mode sync has been removed; " : "") +
+          "must be async");
   if (rollout.name == "replay" && !rollout.replay_path) {
     findings.add(key + "replay_path", "rollout.name=replay needs a file of recorded trajectories");
   }
@@ -82,9 +86,16 @@ void check_resume(const TrainerConfig& trainer, Findings& findings) {
   findings.require(contains(modes, trainer.resume_mode), "trainer.resume_mode",
                    "must be one of " + join(modes));
   if (trainer.resume_mode != "resume_path") return;
-  if (trainer.resume_from_path.value_or("").find("global_step_") == std::string::npos) {
-    findings.add("trainer.resume_from_path",
-                 "resume_mode=resume_path needs a folder named global_step_N");
+  const std::string key = "trainer.resume_from_path";
+  const std::string folder = trainer.resume_from_path.value_or("");
+  std::error_code ignored;
+  if (!step_of_folder(folder)) {
+    findings.add(key, "resume_mode=resume_path needs a folder named global_step_N");
+  } else if (!std::filesystem::exists(folder, ignored)) {
+    findings.add(key,
+                 "no such folder; must be a checkpoint, or trainer.resume_mode=auto or disable");
+  } else if (!std::filesystem::is_directory(folder, ignored)) {
+    findings.add(key, "is not a folder; must be a checkpoint");
   }
 }
 
@@ -160,7 +171,9 @@ void check_tools(const TrainConfig& config, Findings& findings) {
   const std::string multi_turn = "actor_rollout_ref.rollout.multi_turn.";
   findings.require(!config.actor_rollout_ref.rollout.multi_turn.enable, multi_turn + "enable",
                    "is not built; must be False: responses of a single turn");
-  findings.require(!config.data.function_tool_path, "data.function_tool_path",
+  const bool follows = config.data.function_tool_path.has_value();
+  findings.require(!follows && !config.actor_rollout_ref.rollout.multi_turn.function_tool_path,
+                   follows ? "data.function_tool_path" : multi_turn + "function_tool_path",
                    "tools that are Python functions are not read; must be null, with the schemas "
                    "in a YAML file, data.tool_config_path");
 }

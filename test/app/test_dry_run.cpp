@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "run_binary.h"
 #include "support/catch.h"
 
@@ -63,11 +65,32 @@ TEST_CASE("the three-line example runs dry") {
              StartsWith("[validate_config] All configuration checks passed successfully!\n"));
   CHECK_THAT(outcome.out,
              ContainsSubstring("DPxCP pool 8") && ContainsSubstring("limit 4096 tokens per rank"));
-  CHECK_THAT(outcome.out,
-             ContainsSubstring("rank  dp  cp") && ContainsSubstring("memory of one rank"));
+  CHECK_THAT(outcome.out, ContainsSubstring("rank  tp  cp  dp  pool rank\n") &&
+                              ContainsSubstring("memory of one rank"));
   CHECK_THAT(outcome.out, ContainsSubstring("data: 16 prompts, 30 steps"));
   CHECK_THAT(outcome.out, ContainsSubstring("all sequences as long as can be: 16 sequences") &&
-                              ContainsSubstring("the first prompts with responses spread evenly"));
+                              ContainsSubstring("its prompts with responses spread evenly"));
+  CHECK_THAT(outcome.out, ContainsSubstring("estimated totals of 30 such steps: 960 responses, "));
+}
+
+TEST_CASE("a dry run under responses of an assumed length") {
+  const Outcome outcome = dry_run({"--assume-response-length", "20", "trainer.device=cuda"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("worst case    responses of 20 tokens at most\n") &&
+                              ContainsSubstring("its prompts with responses of 20 tokens\n") &&
+                              ContainsSubstring("rank  tp  cp  dp  pool rank  gpu\n") &&
+                              ContainsSubstring("\n   7   0   3   1          7    7\n"));
+}
+
+TEST_CASE("a dry run of thousands of ranks takes no time to speak of") {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = dry_run({"--assume-response-length=20", "trainer.device=cuda",
+                                   "trainer.n_gpus_per_node=4096", kA + "rollout.n=256"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("... 4032 more ranks\n") &&
+                              ContainsSubstring("  mini-batch 2: 1024 sequences"));
+  // Two seconds, and room for a busy machine and instrumented builds.
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
 TEST_CASE("a dry run reads the data") {
@@ -128,8 +151,9 @@ TEST_CASE("a dry run of a replay schedules the recorded lengths") {
   CHECK(outcome.code == 0);
   CHECK_THAT(outcome.out, ContainsSubstring("data: recorded trajectories, 1 steps"));
   CHECK_THAT(outcome.out,
-             ContainsSubstring("the first recorded trajectories: 2 sequences, 1 micro-batches, "
-                               "5 tokens (5 padded); CP groups 2 of size 1"));
+             ContainsSubstring("schedule of the first step, recorded trajectories\n") &&
+                 ContainsSubstring("  mini-batch 1: 2 sequences, 1 micro-batches, "
+                                   "5 tokens (5 padded); CP groups 2 of size 1"));
 }
 
 TEST_CASE("a dry run warns of the documented mistake and still succeeds") {

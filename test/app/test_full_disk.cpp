@@ -242,7 +242,8 @@ TEST_CASE("a disk that is read-only from the start is refused before training") 
       return;
     }
     REQUIRE(disk.set_read_only(true));
-    const Outcome refused = expect_machine_failure(quickstart(folder.path(), 2, kMore));
+    const Outcome refused = run_binary(quickstart(folder.path(), 2, kMore));
+    CHECK(refused.code == 2);  // with all that is wrong with the configuration
     CHECK_THAT(refused.err, ContainsSubstring(folder.path() + "/" + part) &&
                                 ContainsSubstring("Read-only file system"));
     CHECK_THAT(refused.out, !ContainsSubstring("step:1"));
@@ -301,4 +302,26 @@ TEST_CASE("a stop onto a disk that became read-only says that it cannot save") {
   CHECK_THAT(stopped.err,
              ContainsSubstring("cannot be saved: trainer.default_local_dir=" + folder.path() +
                                "/checkpoints cannot be written: Read-only file system"));
+}
+
+TEST_CASE("read-only places for what a run writes are problems of the configuration, all named") {
+  const TemporaryFolder folder;
+  const SmallDisk disk(folder.path() + "/checkpoints", "10m");
+  if (!disk) {
+    WARN("skipped, no tmpfs can be mounted: " << disk.why);
+    return;
+  }
+  REQUIRE(disk.set_read_only(true));
+  const std::string below = folder.path() + "/checkpoints/";
+  const std::string record = "actor_rollout_ref.rollout.record_path=" + below + "rollouts.jsonl";
+  const Outcome outcome = run_binary(quickstart(
+      folder.path(), 1, {"trainer.save_freq=1", record, "trainer.project_name=" + below + "logs"}));
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("the configuration has 3 problems:"));
+  CHECK_THAT(outcome.err, ContainsSubstring("cannot be written (Read-only file system); must be a "
+                                            "folder for checkpoints"));
+  CHECK_THAT(outcome.err, ContainsSubstring("rollouts.jsonl' (override ") &&
+                              ContainsSubstring("): cannot be written (Read-only file system); "
+                                                "must be a file in a folder that can"));
 }

@@ -4,6 +4,9 @@
 #include "support/catch.h"
 #include "train/banner.h"
 #include "train/dry_run.h"
+#include "train/first_step.h"
+#include "train/memory_plan.h"
+#include "train/validate.h"
 
 using namespace verlcpp;
 using namespace verlcpp::train;
@@ -120,31 +123,82 @@ TEST_CASE("a balanced scheduler without effect or measured costs is warned of, o
   CHECK_THAT(of_ref[0], ContainsSubstring("actor_rollout_ref.ref.megatron."));
 }
 
-TEST_CASE("lengths of a first mini-batch") {
-  const test::Configured c =
-      configured(valid_run(), {kActor + "ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=2",
-                               "data.max_response_length=100"});
+TEST_CASE("lengths of a first step") {
+  const std::vector<std::string> small = {
+      kActor + "ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=2",
+      "data.max_response_length=100", "data.train_batch_size=2"};
+  test::Configured c = configured(valid_run(), small);
+  c.config.data.shuffle = false;
   Inputs inputs;
-  CHECK(first_lengths(c.config, inputs).empty());
+  CHECK(first_step_lengths(c.config, inputs).empty());
   inputs.prompt_ids = {{1, 2, 3}, {1}, {5, 6}};
-  CHECK(first_lengths(c.config, inputs) == std::vector<int64_t>{3 + 25, 3 + 50, 1 + 75, 1 + 100});
+  using Lengths = std::vector<int64_t>;
+  CHECK(first_step_lengths(c.config, inputs) == Lengths{3 + 25, 3 + 50, 1 + 75, 1 + 100});
+  CHECK(first_step_lengths(c.config, inputs, 7) == Lengths{3 + 7, 3 + 7, 1 + 7, 1 + 7});
+  // Those of the run's own order.
+  c.config.data.shuffle = true;
+  c.config.data.seed = 3;
+  const auto rows = data::PromptOrder(3, 2, true, 3).indices(0);
+  CHECK(first_step_lengths(c.config, inputs, 7)[2] ==
+        static_cast<int64_t>(inputs.prompt_ids[static_cast<size_t>(rows[1])].size()) + 7);
+  // Each mini-batch has responses of all lengths.
+  c.config.actor_rollout_ref.actor.ppo_mini_batch_size = 1;
+  c.config.data.shuffle = false;
+  CHECK(first_step_lengths(c.config, inputs) == Lengths{3 + 50, 3 + 100, 1 + 50, 1 + 100});
 }
 
 TEST_CASE("the dry run lists every rank and both schedules") {
   const test::Configured c = configured(valid_dynamic_run());
   Inputs inputs;
   inputs.model = model::read_model_config(c.config.actor_rollout_ref.model.path);
-  inputs.rows.resize(3);
-  inputs.prompt_ids = {{1, 2}, {3}, {4}};
+  inputs.rows.resize(8);
+  inputs.prompt_ids = {{1, 2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}};
   inputs.total_steps = 7;
   const std::string text = dry_run_report(c.config, inputs);
-  CHECK_THAT(text, ContainsSubstring("rank  dp  cp\n   0   0   0\n") &&
-                       ContainsSubstring("   7   1   3\n"));
+  CHECK_THAT(text, ContainsSubstring("rank = (dp rank x 4 + cp rank) x 1 + tp rank; one DPxCP pool "
+                                     "of 8 ranks\n"
+                                     "rank  tp  cp  dp  pool rank\n"
+                                     "   0   0   0   0          0\n") &&
+                       ContainsSubstring("   7   0   3   1          7\n"));
   CHECK_THAT(
-      text, ContainsSubstring("Qwen3ForCausalLM") && ContainsSubstring("data: 3 prompts, 7 steps"));
+      text, ContainsSubstring("Qwen3ForCausalLM") && ContainsSubstring("data: 8 prompts, 7 steps"));
   // 16 sequences of 256 on 8 ranks of 128: four at a time, each on a group of two.
   CHECK_THAT(text, ContainsSubstring("16 sequences, 4 micro-batches, 4096 tokens") &&
                        ContainsSubstring("CP groups 16 of size 2"));
-  CHECK_THAT(text,
-             ContainsSubstring("the first prompts with responses spread evenly: 16 sequences"));
+  CHECK_THAT(text, ContainsSubstring("schedule of the first step, its prompts with responses "
+                                     "spread evenly\n  old_log_prob: 32 sequences, ") &&
+                       ContainsSubstring("\n  mini-batch 2: 16 sequences, "));
+  CHECK_THAT(text, !ContainsSubstring("tokens at most\n"));
+  const std::string assumed = dry_run_report(c.config, inputs, 10);
+  CHECK_THAT(assumed, ContainsSubstring("worst case    responses of 10 tokens at most\n"));
+  // All 32 sequences of 11 tokens, and 4 more of the one longer prompt, 7 times.
+  CHECK_THAT(assumed, ContainsSubstring("with responses of 10 tokens\n") &&
+                          ContainsSubstring("estimated totals of 7 such steps: 224 responses, " +
+                                            std::to_string(7 * (32 * 11 + 4)) +
+                                            " tokens, 14 updates, 21 micro-batches"));
+}
+
+TEST_CASE("memory under an assumed length is that of a run so configured") {
+  const test::Configured c = configured(valid_dynamic_run());
+  Inputs inputs;
+  inputs.prompt_ids = {{1, 2}, {3}};
+  inputs.validation.ids = {{1, 2, 3}};
+  const TrainConfig assumed = with_responses(c.config, inputs, 10);
+  CHECK(longest_sequence(assumed) == 13);
+  const auto m = model::read_model_config(c.config.actor_rollout_ref.model.path);
+  const test::Configured same =
+      configured(valid_dynamic_run(), {"data.max_response_length=10", "data.max_prompt_length=3"});
+  CHECK(memory_plan(m, assumed).peak().by_tag == memory_plan(m, same.config).peak().by_tag);
+  CHECK(memory_plan(m, assumed).total() < memory_plan(m, c.config).total());
+}
+
+TEST_CASE("an assumed length that responses cannot have is a problem among the others") {
+  const test::Configured c = configured(valid_dynamic_run(), {"algorithm.adv_estimator=rloo"});
+  for (const int64_t length : {int64_t{0}, int64_t{193}}) {
+    CHECK_THROWS_WITH(validate(c.config, c.tree, length),
+                      ContainsSubstring("the configuration has 2 problems:") &&
+                          ContainsSubstring("--assume-response-length " + std::to_string(length) +
+                                            ": must be from 1 to data.max_response_length = 192"));
+  }
+  CHECK_THROWS_WITH(validate(c.config, c.tree, 192), ContainsSubstring("has 1 problem:"));
 }
