@@ -22,6 +22,7 @@ Value first(const Value& value, Parameters& p) {
   p.finish();
   if (List* list = value.list(); list != nullptr && !list->sized()) {
     if (list->taken < list->items.size()) return list->items[list->taken++];
+    if (list->failure) throw *list->failure;
     return undefined("No first item, sequence was empty.");
   }
   const std::vector<Value> items = iterate(value);
@@ -38,7 +39,9 @@ Value last(const Value& value, Parameters& p) {
   p.finish();
   expect_reversible(value, p);
   const std::vector<Value> items = iterate(value);
-  return items.empty() ? undefined("No last item, sequence was empty.") : items.back();
+  if (items.empty()) return undefined("No last item, sequence was empty.");
+  // Python goes through escaped text from its end by indexing, which keeps it escaped.
+  return value.is_markup() ? Value(Markup{*items.back().text()}) : items.back();
 }
 
 Value reverse(const Value& value, Parameters& p) {

@@ -7,39 +7,52 @@
 namespace verlcpp::jinja {
 namespace {
 
-Value map(const Value& value, Parameters& p) {
-  const bool by_attribute = p.rest().positional.empty() && p.has("attribute");
+/// The generator of what `body` puts into a vector. These filters begin when somebody takes their
+/// first item, so that an error is one only for who gets there.
+template <class Body>
+Value lazily(const Value& value, Body body) {
   std::vector<Value> out;
-  if (!truthy(value)) return make_generator({});
-  if (by_attribute) {
-    const Value attribute = p.take("attribute");
-    const Value otherwise = p.take("default", None{});
-    p.finish();
-    for (const Value& item : iterate(value)) {
-      const Value found = attribute_of(item, attribute);
-      out.push_back(found.is_undefined() && !otherwise.is_none() ? otherwise : found);
-    }
-    return make_generator(std::move(out));
+  std::optional<EvalError> failure;
+  try {
+    if (truthy(value)) body(out);
+  } catch (const EvalError& error) {
+    failure = error;
   }
-  const std::string filter = p.take_text("filter");
-  for (const Value& item : iterate(value)) out.push_back(apply_filter(filter, item, p.rest()));
-  return make_generator(std::move(out));
+  const Value generator = make_generator(std::move(out));
+  generator.list()->failure = std::move(failure);
+  return generator;
+}
+
+Value map(const Value& value, Parameters& p) {
+  return lazily(value, [&](std::vector<Value>& out) {
+    if (p.rest().positional.empty() && p.has("attribute")) {
+      const Value attribute = p.take("attribute");
+      const Value otherwise = p.take("default", None{});
+      p.finish();
+      for (const Value& item : iterate(value)) {
+        const Value found = attribute_of(item, attribute);
+        out.push_back(found.is_undefined() && !otherwise.is_none() ? otherwise : found);
+      }
+      return;
+    }
+    const std::string filter = p.take_text("filter");
+    for (const Value& item : iterate(value)) out.push_back(apply_filter(filter, item, p.rest()));
+  });
 }
 
 /// The items that pass a test (wanted) or do not.
 template <bool wanted, bool by_attribute>
 Value select(const Value& value, Parameters& p) {
-  std::vector<Value> out;
-  if (!truthy(value)) return make_generator({});
-  const Value attribute = by_attribute ? p.take("attribute") : Value(None{});
-  const bool tested = !p.rest().positional.empty();
-  const std::string test = tested ? p.take_text("test") : "";
-  for (const Value& item : iterate(value)) {
-    const Value subject = attribute_of(item, attribute);
-    const bool holds = tested ? apply_test(test, subject, p.rest()) : truthy(subject);
-    if (holds == wanted) out.push_back(item);
-  }
-  return make_generator(std::move(out));
+  return lazily(value, [&](std::vector<Value>& out) {
+    const Value attribute = by_attribute ? p.take("attribute") : Value(None{});
+    const bool tested = !p.rest().positional.empty();
+    const std::string test = tested ? p.take_text("test") : "";
+    for (const Value& item : iterate(value)) {
+      const Value subject = attribute_of(item, attribute);
+      const bool holds = tested ? apply_test(test, subject, p.rest()) : truthy(subject);
+      if (holds == wanted) out.push_back(item);
+    }
+  });
 }
 
 Value default_value(const Value& value, Parameters& p) {

@@ -31,6 +31,7 @@ bool take_until(List& generator, const Value& item) {
   while (generator.taken < generator.items.size()) {
     if (equal(generator.items[generator.taken++], item)) return true;
   }
+  if (generator.failure) throw *generator.failure;
   return false;
 }
 
@@ -223,6 +224,7 @@ std::vector<Value> iterate(const Value& value) {
     if (list->sized()) return list->items;
     items.assign(list->items.begin() + static_cast<std::ptrdiff_t>(list->taken), list->items.end());
     list->taken = list->items.size();
+    if (list->failure) throw *list->failure;
     return items;
   }
   throw EvalError("'" + type_name(value) + "' object is not iterable");

@@ -101,6 +101,7 @@ struct List {
   std::vector<Value> items;
   std::string text = {};  // kRange: how it prints; kView and kGenerator: the name of its type
   size_t taken = 0;       // kGenerator: how many have been handed out
+  std::optional<EvalError> failure = std::nullopt;  // kGenerator: what comes after its items
 
   bool sized() const { return kind != Kind::kGenerator; }
   bool indexed() const { return kind != Kind::kGenerator && kind != Kind::kView; }

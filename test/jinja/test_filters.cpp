@@ -47,6 +47,21 @@ TEST_CASE("what map and select yield can be gone through once") {
   CHECK(failure("{{ [1]|select|length }}") == "t, line 1: object of type 'generator' has no len()");
 }
 
+TEST_CASE("map and select fail for who gets to the bad item") {
+  CHECK(render("{{ not (2.5|select is not sameas true) }}") == "False");
+  CHECK(failure("{{ 2.5|select|list }}") == "t, line 1: 'float' object is not iterable");
+  CHECK(render("{{ [-1, 'a']|map('abs')|first }}") == "1");
+  CHECK(failure("{{ [-1, 'a']|map('abs')|list }}").starts_with("t, line 1: "));
+  CHECK(render("{{ 1 in [-1, 'a']|map('abs') }}") == "True");
+  CHECK(failure("{{ 2 in [-1, 'a']|map('abs') }}").starts_with("t, line 1: "));
+  CHECK(
+      failure("{% for x in [-1, 'a']|map('abs') %}{{ x }}{% endfor %}").starts_with("t, line 1: "));
+}
+
+TEST_CASE("the last character of escaped text stays escaped") {
+  CHECK(render("{{ [('<i>'|e)|last, ('<i>'|e)|first] }}") == "[Markup(';'), '&']");
+}
+
 TEST_CASE("numbers") {
   CHECK(render("{{ '42.9'|int }} {{ 'x'|int(7) }} {{ 'ff'|int(0, 16) }} {{ '1.5'|float }} "
                "{{ 2.5|round }} {{ 1.25|round(1) }} {{ 1.21|round(1, 'ceil') }} {{ -3|abs }}") ==
