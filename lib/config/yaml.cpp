@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/python_text.h"
 #include "config/scalar.h"
 
 namespace verlcpp::config {
@@ -40,22 +41,56 @@ class Reader {
 
  private:
   Node read_map(const YAML::Node& yaml, const Origin& origin) const {
-    Map items;
+    Node merged = Node::map({}, origin);
+    Map own;
     for (const auto& item : yaml) {
       const YAML::Node& key = item.first;
-      if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
-      std::string name = key.IsNull() ? "null" : key.Scalar();
-      if (name == "<<") fail(key.Mark(), "merge keys (<<) are not supported");
+      if (key.IsScalar() && key.Scalar() == "<<" && key.Tag() == "?") {
+        merge_into(merged.items(), item.second);
+        continue;
+      }
+      std::string name = key_of(key);
       const auto same = [&](const auto& other) { return other.first == name; };
-      if (std::any_of(items.begin(), items.end(), same)) {
+      if (std::any_of(own.begin(), own.end(), same)) {
         fail(key.Mark(), "the key " + name + " comes twice in one map");
       }
       Node child = read(item.second);
       // A value may start on a later line; people look for the key.
       child.set_origin(Origin{file_ + ":" + std::to_string(key.Mark().line + 1)});
-      items.emplace_back(std::move(name), std::move(child));
+      own.emplace_back(std::move(name), std::move(child));
     }
-    return Node::map(std::move(items), origin);
+    put_over(merged.items(), own);
+    return merged;
+  }
+
+  std::string key_of(const YAML::Node& key) const {
+    if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
+    if (key.Tag() != "?") return key.IsNull() ? "null" : key.Scalar();
+    const Scalar typed = scalar_from_yaml(key.Scalar());
+    if (std::holds_alternative<std::monostate>(typed)) fail(key.Mark(), "a key cannot be null");
+    return key_name(typed);
+  }
+
+  /// `<<: *base`, or a list of them, of which the first counts.
+  void merge_into(Map& items, const YAML::Node& base) const {
+    if (base.IsSequence()) {
+      for (size_t i = base.size(); i > 0; --i) merge_into(items, base[i - 1]);
+      return;
+    }
+    if (!base.IsMap()) fail(base.Mark(), "<< takes a map, or a list of maps");
+    put_over(items, read(base).items());
+  }
+
+  static void put_over(Map& items, const Map& over) {
+    for (const auto& [name, value] : over) {
+      const auto same = [&name = name](const auto& item) { return item.first == name; };
+      const auto found = std::find_if(items.begin(), items.end(), same);
+      if (found == items.end()) {
+        items.emplace_back(name, value);
+      } else {
+        found->second = value;
+      }
+    }
   }
 
   const std::string& file_;
