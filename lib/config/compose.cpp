@@ -15,6 +15,29 @@ namespace {
   throw ConfigError(item.text + " (" + item.origin() + "): " + message);
 }
 
+bool is_missing(const Node& node) {
+  const auto* text = node.get_if<std::string>();
+  return text != nullptr && *text == "???";
+}
+
+/// Lists and maps do not merge: says where one would meet the other, or "".
+std::string clash(const Node& under, const Node& over, const std::string& path) {
+  if ((under.is_list() && over.is_map()) || (under.is_map() && over.is_list())) {
+    return path + " is a " + std::string(under.type_name()) + " (" + under.origin().text +
+           ") and cannot become a " + std::string(over.type_name()) + " (" + over.origin().text +
+           ")";
+  }
+  if (!under.is_map() || !over.is_map()) return "";
+  for (const auto& [name, value] : over.items()) {
+    for (const auto& [there, child] : under.items()) {
+      if (there != name) continue;
+      const std::string found = clash(child, value, path.empty() ? name : path + "." + name);
+      if (!found.empty()) return found;
+    }
+  }
+  return "";
+}
+
 /// The longest leading part of `key` that exists and is an interpolation, or nullptr.
 const Node* interpolated_parent(const Node& tree, const std::string& key) {
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
@@ -77,6 +100,8 @@ void put(Node& tree, const Override& item) {
   }
   Node* present = tree.find(key);
   if (present != nullptr) {
+    const std::string message = clash(*present, *item.value, key);
+    if (!message.empty()) fail(item, message);
     present->merge(*item.value);
   } else {
     tree.set(key, *item.value);
@@ -96,7 +121,8 @@ void apply_set(Node& tree, const Override& item, const OldKeys& old_keys) {
 
 void apply_add(Node& tree, const Override& item) {
   const Node* present = tree.find(item.key);
-  if (present != nullptr && !present->is_null() && item.value->is_scalar()) {
+  if (present != nullptr && !present->is_null() && !is_missing(*present) &&
+      item.value->is_scalar()) {
     const std::string assignment = item.text.substr(1);
     const std::string value = present->is_scalar() ? to_inline(*present) + ", " : "";
     fail(item, item.key + " already exists (" + value + present->origin().text + "); " +
@@ -201,6 +227,8 @@ Composed compose(const ComposeRequest& request) {
   for (const Layer& layer : expand_defaults(repository, primary, groups)) {
     Node placed = Node::map({}, layer.body.origin());
     placed.set(layer.package, layer.body);
+    const std::string message = clash(result.tree, placed, "");
+    if (!message.empty()) throw ConfigError(message);
     result.tree.merge(placed);
   }
   result.tree.erase("hydra");

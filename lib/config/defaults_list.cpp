@@ -24,9 +24,9 @@ struct Choice {
   bool used = false;
 };
 
-/// Headers are absolute with or without `_global_`.
+/// Headers are absolute with or without `_global_`; `_here_` has no meaning in one.
 std::string from_header(const std::string& header) {
-  return join_package("", header == "_here_" ? "" : header);
+  return header == "_here_" ? header : join_package("", header);
 }
 
 class Expander {
@@ -166,12 +166,6 @@ class Expander {
 
   void expand_group(DefaultsEntry entry, const Place& place) {
     const std::string key = override_key(entry.group, entry.package, place, entry.origin);
-    if (!seen_.insert({key, entry.origin}).second) {
-      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
-                        seen_[key] + "); write `override " + key + ": " + entry.name +
-                        "` in a file, or " + key + "=" + entry.name +
-                        " on the command line, to change it");
-    }
     const auto chosen = choices_.find(key);
     std::string asked = entry.origin + ": " + key;
     if (chosen != choices_.end()) {
@@ -187,6 +181,16 @@ class Expander {
     entry.name = fill_in(entry);
     known_[key] = entry.name;
     if (entry.name == "null") return;
+    if (entry.name == "???") {
+      throw ConfigError(asked + " has to be chosen: write " + key + "=NAME" +
+                        available(join_path(place.folder, entry.group, entry.origin)));
+    }
+    if (!seen_.insert({key, entry.origin}).second) {
+      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
+                        seen_[key] + "); write `override " + key + ": " + entry.name +
+                        "` in a file, or " + key + "=" + entry.name +
+                        " on the command line, to change it");
+    }
     const std::string group = join_path(place.folder, entry.group, entry.origin);
     const std::string path = join_path(group, entry.name, entry.origin);
     const std::optional<ConfigFile> file = repository_.load(path);

@@ -14,21 +14,30 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const std::string& file) : file_(file) {}
+  Reader(const std::string& text, const std::string& file) : text_(text), file_(file) {}
 
   Node read(const YAML::Node& yaml) const {
     const Origin origin{file_ + ":" + std::to_string(yaml.Mark().line + 1)};
     if (yaml.IsMap()) return read_map(yaml, origin);
     if (yaml.IsSequence()) {
       List items;
-      for (const YAML::Node& element : yaml) items.push_back(read(element));
+      for (const YAML::Node& element : yaml) {
+        if (element.IsNull()) refuse_gap(element.Mark());
+        items.push_back(read(element));
+      }
       return Node::list(std::move(items), origin);
     }
     if (yaml.IsNull()) return Node(Scalar(), origin);
     const std::string& tag = yaml.Tag();
-    if (tag == "?" || tag.empty()) return Node(scalar_from_yaml(yaml.Scalar()), origin);
+    if (tag == "?" || tag.empty()) {
+      if (yaml.Scalar() == "=" || yaml.Scalar() == "<<") {
+        fail(yaml.Mark(), "a lone " + yaml.Scalar() + " is no value in YAML 1.1; quote it");
+      }
+      return Node(scalar_from_yaml(yaml.Scalar()), origin);
+    }
     // "!" marks a quoted scalar.
     if (tag == "!" || tag == "tag:yaml.org,2002:str") {
+      require_quote(yaml);
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }
     fail(yaml.Mark(), "the tag " + tag + " is not supported; write the value without a tag");
@@ -49,6 +58,7 @@ class Reader {
         merge_into(merged.items(), item.second);
         continue;
       }
+      if (item.second.IsNull() && yaml.Style() != YAML::EmitterStyle::Flow) require_colon(key);
       std::string name = key_of(key);
       const auto same = [&](const auto& other) { return other.first == name; };
       if (std::any_of(own.begin(), own.end(), same)) {
@@ -65,10 +75,47 @@ class Reader {
 
   std::string key_of(const YAML::Node& key) const {
     if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
-    if (key.Tag() != "?") return key.IsNull() ? "null" : key.Scalar();
+    if (key.IsNull()) fail(key.Mark(), "a key cannot be null");
+    require_quote(key);
+    if (key.Tag() != "?") return key.Scalar();
     const Scalar typed = scalar_from_yaml(key.Scalar());
     if (std::holds_alternative<std::monostate>(typed)) fail(key.Mark(), "a key cannot be null");
     return key_name(typed);
+  }
+
+  /// The library takes [a, , b] for a null between two commas.
+  void refuse_gap(const YAML::Mark& mark) const {
+    const auto at = static_cast<size_t>(mark.pos);
+    if (mark.pos >= 0 && at < text_.size() && text_[at] == ',') {
+      fail(mark, "a value is missing before this comma");
+    }
+  }
+
+  /// The library takes a line without a colon for a key without a value.
+  void require_colon(const YAML::Node& key) const {
+    const YAML::Mark mark = key.Mark();
+    const auto start = static_cast<size_t>(mark.pos);
+    if (!key.IsScalar() || mark.pos < 0 || start >= text_.size()) return;
+    if (text_.find('?') < start) return;  // `? key` may stand alone
+    const size_t end = std::min(text_.find('\n', start), text_.size());
+    for (size_t colon = text_.find(':', start); colon < end; colon = text_.find(':', colon + 1)) {
+      if (colon + 1 >= end || text_[colon + 1] == ' ' || text_[colon + 1] == '\r') return;
+    }
+    fail(mark, "not YAML: a colon is missing after this key");
+  }
+
+  /// The library closes a quote at the end of the file by itself.
+  void require_quote(const YAML::Node& text) const {
+    const YAML::Mark mark = text.Mark();
+    const auto start = static_cast<size_t>(mark.pos);
+    if (mark.pos < 0 || start >= text_.size()) return;
+    const char quote = text_[start];
+    if (quote != '"' && quote != '\'') return;
+    for (size_t i = start + 1; i < text_.size(); ++i) {
+      if (text_[i] == quote) return;
+      if (quote == '"' && text_[i] == '\\') ++i;
+    }
+    fail(mark, "not YAML: this quote is never closed");
   }
 
   /// `<<: *base`, or a list of them, of which the first counts.
@@ -93,6 +140,7 @@ class Reader {
     }
   }
 
+  const std::string& text_;
   const std::string& file_;
 };
 
@@ -114,7 +162,7 @@ void refuse_tabs(const std::string& text, const Reader& reader) {
 }  // namespace
 
 Node parse_yaml(const std::string& text, const std::string& file) {
-  const Reader reader(file);
+  const Reader reader(text, file);
   std::vector<YAML::Node> documents;
   try {
     documents = YAML::LoadAll(text);

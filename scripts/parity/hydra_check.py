@@ -24,6 +24,7 @@ try:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import OverrideType, Sweep, Glob
     from omegaconf import OmegaConf
+    from omegaconf.errors import InterpolationToMissingValueError
 except ImportError as error:
     print(f"hydra_check: skipped, {error.name} is not installed")
     sys.exit(0)
@@ -41,6 +42,9 @@ MEANT = {
     "64 bits": "an integer of more than 64 bits stays text; int() of one is an error",
     "sort": "sort() also orders quoted strings",
     "printed map": "a map inside a text is printed with its interpolations resolved",
+    "null group": "group=null on the command line leaves the group out",
+    "null deleted": "~key of a key that is null or ??? deletes it",
+    "YAML": "[?x] is an error here and a map there; an anchor's name may hold more, and come twice",
     "shuffle": "shuffle() of a list is an error: nothing in a configuration is random",
 }
 KINDS = {OverrideType.CHANGE: "set", OverrideType.ADD: "add", OverrideType.FORCE_ADD: "force", OverrideType.DEL: "delete"}
@@ -113,7 +117,10 @@ def theirs(line):
         with hydra.initialize_config_dir(line["folder"], version_base=None):
             tree = hydra.compose("main", overrides=line["overrides"])
     else:
-        tree = OmegaConf.create(trees.load_yaml(line["yaml"]))
+        loaded = trees.load_yaml(line["yaml"])
+        if not isinstance(loaded, (dict, list)):
+            raise ValueError("neither a map nor a list")
+        tree = OmegaConf.create(loaded)
     if "value" in line:
         value = hydra_parse("k=" + line["value"]).value()
         OmegaConf.update(tree, "k", value, merge=True, force_add=True)
@@ -122,12 +129,19 @@ def theirs(line):
 
 
 def walked(node):
-    """Every value as a program reads it; ??? stays."""
+    """Every value as a program reads it after OmegaConf.resolve: ??? stays, and so does a reference to one."""
     if OmegaConf.is_dict(node):
-        return {key: "???" if OmegaConf.is_missing(node, key) else walked(node[key]) for key in node}
+        return {key: item_of(node, key) for key in node}
     if OmegaConf.is_list(node):
-        return ["???" if OmegaConf.is_missing(node, i) else walked(node[i]) for i in range(len(node))]
+        return [item_of(node, index) for index in range(len(node))]
     return node
+
+
+def item_of(node, key):
+    try:
+        return "???" if OmegaConf.is_missing(node, key) else walked(node[key])
+    except InterpolationToMissingValueError:
+        return "???"
 
 
 def judged(line):
@@ -163,6 +177,14 @@ def same(mine, judge, used):
 
 def meant(line, mine, judge):
     """Which of MEANT a difference is, or nothing."""
+    if "yaml" in line and "value" not in line:
+        if "unknown token" in mine.get("error", "") and "?" in line["yaml"] or "anchor" in judge.get("error", ""):
+            return "YAML"
+    if "folder" in line and "error" not in mine and "error" in judge:
+        if "Got NoneType" in judge["error"]:
+            return "null group"
+        if "Could not delete from config" in judge["error"] and "does not exist" in judge["error"]:
+            return "null deleted"
     name = next((key for key in ("override", "value") if key in line), None)
     if "error" in mine:
         if "comes twice" in mine["error"]:
@@ -196,8 +218,18 @@ def foreign_replaced(value):
     return FOREIGN.sub("?", value) if isinstance(value, str) else value
 
 
+def apart(mine, judge):
+    """Where two values differ."""
+    while isinstance(mine, dict) and isinstance(judge, dict) and "map" in mine and "map" in judge:
+        a, b = mine["map"], judge["map"]
+        if [item[0] for item in a] != [item[0] for item in b]:
+            break
+        mine, judge = next((x[1], y[1]) for x, y in zip(a, b) if x[1] != y[1])
+    return mine, judge
+
+
 def compare(name, lines, program, limit):
-    counts, allowed, shown = collections.Counter(), collections.Counter(), 0
+    counts, allowed, folders, shown = collections.Counter(), collections.Counter(), set(), 0
     for line in lines:
         mine, judge = program.ask(line), judged(line)
         used = set()
@@ -213,8 +245,11 @@ def compare(name, lines, program, limit):
             counts["different"] += 1
             if shown < limit:
                 shown += 1
-                if "folder" in line:
+                if "folder" in line and line["folder"] not in folders:
                     print(trees.show(line["folder"]))
+                    folders.add(line["folder"])
+                if isinstance(mine.get("value"), dict) and isinstance(judge.get("value"), dict):
+                    mine, judge = apart(mine["value"], judge["value"])
                 print(f"  {json.dumps({k: v for k, v in line.items() if v != corpus.NEIGHBOURS}, ensure_ascii=False)}\n"
                       f"    here  {json.dumps(mine, ensure_ascii=False)}\n    judge {json.dumps(judge, ensure_ascii=False)}")
     total = sum(counts.values())

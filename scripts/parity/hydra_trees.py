@@ -2,15 +2,16 @@
 import io
 import os
 import pathlib
+import re
 
 import yaml
 from omegaconf._utils import get_yaml_loader
 
 GROUPS = {"g": ["a", "b"], "h": ["a", "c"], "g/sub": ["x", "y"], "eng": ["one", "two"], "act": ["one_act", "two_act"]}
-KEYS = ["k", "l", "m", "n", "lr", "name"]
-SCALARS = ["1", "2.5", "1e-6", "true", "null", "text", "'1'", "???", "''", "[1, 2]", "[]", "{}", "[a, {b: 1}]"]
-REFERENCES = ["${k}", "${.k}", "${..k}", "${g.k}", "${oc.select:g.sub.k,5}", "${oc.select:p.k}", "${oc.env:VERLCPP_SET}",
-              "${oc.env:VERLCPP_UNSET,d}", "x-${k}", "${oc.select:n,null}", "${m}", "${oc.select:eng.name,e}", "${missing}"]
+PLAIN, MAPS = ["k", "lr", "name", "l"], ["m", "n"]
+SCALARS = ["1", "2.5", "1e-6", "true", "null", "text", "'1'", "???", "''", "[1, 2]", "[]", "[a, {b: 1}]", "0x1f", "1:30", "on"]
+REFERENCES = ["${k}", "${.k}", "${lr}", "${oc.select:g.sub.k,5}", "${oc.select:p.k}", "${oc.env:VERLCPP_SET}", "${oc.select:.lr,1}",
+              "${oc.env:VERLCPP_UNSET,d}", "x-${k}", "${oc.select:n,null}", "${oc.select:eng.name,e}", "${oc.select:m.k,7}"]
 
 
 def load_yaml(text):
@@ -18,14 +19,15 @@ def load_yaml(text):
     return {} if loaded is None else loaded
 
 
-def body(rng, depth, indent=""):
-    lines = []
-    for key in rng.sample(KEYS, rng.randint(1, 4)):
-        kind = rng.random()
-        if depth > 0 and kind < 0.3:
+def body(rng, depth, indent="", root=False):
+    """Most keys are of one kind everywhere: lists and maps do not merge, and clashes are to stay the exception."""
+    lines = [f"{indent}k: {rng.choice(['1', '2', 'text', 'null', '3.5'])}"]
+    keys = rng.sample(PLAIN[1:], 3) if root else rng.sample(PLAIN[1:], rng.randint(0, 3))
+    for key in keys + rng.sample(MAPS, rng.randint(0, 2 if depth > 0 else 0)):
+        if (key in MAPS) != (rng.random() < 0.01):
             lines += [f"{indent}{key}:"] + body(rng, depth - 1, indent + "  ")
-        elif kind < 0.42:
-            lines.append(f"{indent}{key}: {rng.choice(REFERENCES)}")
+        elif rng.random() < 0.25:
+            lines.append(f"{indent}{key}: {rng.choice(REFERENCES) if rng.random() < 0.97 else '${missing}'}")
         else:
             lines.append(f"{indent}{key}: {rng.choice(SCALARS)}")
     return lines
@@ -41,8 +43,6 @@ def entry(rng, folder, level):
     group = rng.choice(below)
     path = os.path.normpath(os.path.join("/" + folder, group)).lstrip("/")
     name = rng.choice(GROUPS[path] + (["null"] if rng.random() < 0.2 else []))
-    if folder == "" and group == "act" and rng.random() < 0.6:
-        name = "${eng}_act"
     if rng.random() < 0.03:
         name = rng.choice(["missing", "???"])
     package = rng.choice(["@p", "@p.q", "@_here_", "@_global_", "@_global_.z"]) if rng.random() < 0.4 else ""
@@ -51,18 +51,25 @@ def entry(rng, folder, level):
     return f"{'optional ' if rng.random() < 0.15 else ''}{group}{package}: {name}"
 
 
-def override_entry(rng):
-    group = rng.choice(["g", "h", "eng", "act", "g/sub", "h@p", "/eng", "g/sub@p"])
-    return f"override {group}: {rng.choice(GROUPS[group.split('@')[0].lstrip('/')])}"
+def override_entry(rng, entries):
+    """Mostly of a group that is there."""
+    groups = [item.split(":")[0] for item in entries if ": " in item and "optional" not in item and "../" not in item]
+    group = rng.choice(groups) if groups and rng.random() < 0.85 else rng.choice(["g", "h@p", "/eng", "g/sub@p"])
+    names = GROUPS.get(group.split("@")[0].lstrip("/"), ["a"])
+    return f"override {group}: {rng.choice(names)}"
 
 
 def defaults(rng, folder, level):
     entries = [entry(rng, folder, level) for _ in range(rng.randint(0, 4 if folder == "" else 2))]
-    entries = list(dict.fromkeys(item for item in entries if item))
+    entries = [item for item in entries if item]
+    if rng.random() < 0.9:  # of each group one
+        entries = list({item.split(":")[0].split("/")[0].replace("optional ", ""): item for item in entries}.values())
+    if folder == "" and any(item.startswith("eng: ") for item in entries):
+        entries = [re.sub(r"^(act.*): .*", r"\1: ${eng}_act", item) for item in entries]
     if rng.random() < 0.75:
         entries.insert(rng.choice([0, len(entries)]), "_self_")
     if rng.random() < (0.25 if folder == "" else 0.1):
-        entries.append(override_entry(rng))
+        entries.append(override_entry(rng, entries))
     return entries
 
 
@@ -70,30 +77,41 @@ def write(rng, place, path, level):
     folder = os.path.dirname(path)
     lines = []
     if level > 0 and rng.random() < 0.2:
-        lines.append("# @package " + rng.choice(["_global_", "_here_", "a.b", "_global_.c", "p"]))
+        lines.append("# @package " + rng.choice(["_global_", "a.b", "_global_.c", "p", "_here_"]))
         if rng.random() < 0.1:
             lines.insert(0, "# a comment")
     entries = defaults(rng, folder, level) if rng.random() < (1 if level == 0 else 0.4) else []
     if entries:
         lines += ["defaults:"] + ["  - " + item for item in entries]
-    if rng.random() < 0.9:
-        lines += body(rng, 2)
+    if level == 0 or rng.random() < 0.9:
+        lines += body(rng, 2, root=level == 0)
+    if level > 0 and rng.random() < 0.03:
+        lines = rng.choice([[], ["# nothing"], ["[1]"], ["k: [1"]])
     file = pathlib.Path(place, path + ".yaml")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines) + "\n")
 
 
 def value_override(rng):
-    key = ".".join(rng.choice(KEYS + ["g", "h", "sub", "p", "eng", "0", "zz"]) for _ in range(rng.choice([1, 1, 2, 2, 3])))
+    if rng.random() < 0.85:
+        key = ".".join([rng.choice(MAPS + ["g", "h", "eng"]) for _ in range(rng.choice([0, 0, 1, 2]))] + [rng.choice(PLAIN + MAPS)])
+    else:
+        key = rng.choice(["l.0", "l.1.b", "zz", "g.zz", "k.x", "p.q.k", "z.k", "act.k", "g.sub.k", "a.b.k"])
     sign = rng.choice(["", "", "+", "++", "~"])
     value = rng.choice(["5", "0.5", "text", "null", "[3]", "{k: 9}", "{zz: 1}", "'${k}'", "${k}", "{}", "[]", "{l: {m: 2}}", "true", "???"])
     return f"{sign}{key}" if sign == "~" and rng.random() < 0.7 else f"{sign}{key}={value}"
 
 
-def group_override(rng):
-    group = rng.choice(list(GROUPS))
-    package = rng.choice(["@p", "@p.q", "@z", "@"]) if rng.random() < 0.3 else ""
-    sign = rng.choice(["", "", "", "+", "~", "++"])
+def group_override(rng, main):
+    """Mostly of a group that the main file lists."""
+    listed = re.findall(r"- (?:optional )?([a-z]+(?:@[a-z._]+)?): ", main)
+    sign = rng.choice(["", "", "", "", "+", "~"])
+    if listed and sign != "+" and "nothing" not in listed and rng.random() < 0.85:
+        group, at, package = rng.choice(listed).partition("@")
+        package = "" if package == "_here_" else at + package.replace("_global_.", "")
+    else:
+        group, package = rng.choice(list(GROUPS)), rng.choice(["", "", "@p", "@z", "@"])
+        sign = rng.choice([sign, sign, sign, "++"])
     name = rng.choice(GROUPS[group] + ["null", "missing"] * (rng.random() < 0.2))
     return f"{sign}{group}{package}" + ("" if sign == "~" and rng.random() < 0.7 else f"={name}")
 
@@ -108,12 +126,16 @@ def lines(rng, place, count):
         for group, names in GROUPS.items():
             for name in names:
                 write(rng, folder, f"{group}/{name}", 1)
+        main = pathlib.Path(folder, "main.yaml").read_text()
         for _ in range(4):
-            overrides = [value_override(rng) if rng.random() < 0.65 else group_override(rng) for _ in range(rng.choice([0, 1, 1, 2]))]
+            overrides = [value_override(rng) if rng.random() < 0.65 else group_override(rng, main) for _ in range(rng.choice([0, 1, 1, 2]))]
             result.append({"folder": folder, "overrides": overrides})
     return result
 
 
 def show(folder):
+    """The files with a defaults list or a header, and main.yaml."""
     files = sorted(pathlib.Path(folder).rglob("*.yaml"))
-    return "\n".join(f"--- {file.relative_to(folder)}\n{file.read_text().rstrip()}" for file in files)
+    texts = {file: file.read_text().rstrip() for file in files}
+    return "\n".join(f"--- {file.relative_to(folder)}\n{text}" for file, text in texts.items()
+                     if file.name == "main.yaml" or re.search("defaults:\n(?!  - _self_\nk)|@package", text))

@@ -63,6 +63,7 @@ Json answer(const Json& line) {
                .tree;
   } else {
     tree = parse_yaml(line["yaml"].get<std::string>(), "main.yaml");
+    if (tree.is_scalar()) throw ConfigError("neither a map nor a list");
   }
   if (!line.contains("value")) return {{"value", plain(resolve(tree))}};
   const Override item = parse_override("k=" + line["value"].get<std::string>(), 1);
