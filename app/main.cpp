@@ -164,6 +164,7 @@ int run(const Options& options, Clock::time_point start) {
     print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
+  for (const std::string& note : composed.notes) log::warning(note);
   config::Node tree = config::resolve(composed.tree);
   train::apply_moved_keys(tree);
   train::apply_token_budget(tree);

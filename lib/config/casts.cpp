@@ -135,9 +135,8 @@ Node sorted(const Node& list, bool reverse) {
     fail("sort() takes numbers or strings, not " + to_inline(list));
   }
   // Equal ones keep their order, also in reverse.
-  std::stable_sort(items.begin(), items.end(), [&](const Node& a, const Node& b) {
-    return reverse ? less(b, a) : less(a, b);
-  });
+  std::stable_sort(items.begin(), items.end(),
+                   [&](const Node& a, const Node& b) { return reverse ? less(b, a) : less(a, b); });
   return Node::list(std::move(items), list.origin());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/beaten.h"
 #include "config/defaults_list.h"
 #include "config/override.h"
 #include "config/repository.h"
@@ -134,7 +135,8 @@ void apply_add(Node& tree, const Override& item) {
 void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
   const Node* present = tree.find(item.key);
   if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
-  if (item.value && !same_values(*present, *item.value)) {
+  const bool conditional = item.value && !item.value->is_null();  // as in Hydra
+  if (conditional && !same_values(*present, *item.value)) {
     fail(item, item.key + " is " + to_inline(*present) + " (" + present->origin().text + ")");
   }
   tree.erase(item.key);
@@ -232,6 +234,7 @@ Composed compose(const ComposeRequest& request) {
     result.tree.merge(placed);
   }
   result.tree.erase("hydra");
+  result.notes = beaten_overrides(values);
   for (const Override& item : values) apply(result.tree, item, request.old_keys);
   return result;
 }

@@ -34,7 +34,8 @@ struct ComposeRequest {
 };
 
 struct Composed {
-  Node tree;  // interpolations still unresolved
+  Node tree;                            // interpolations still unresolved
+  std::vector<std::string> notes = {};  // for the user: overrides that a later one beats
 };
 
 /// Hydra's composition (version 1.3): defaults lists (nested, `group@package: name`, `../group`,

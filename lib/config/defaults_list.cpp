@@ -56,7 +56,7 @@ class Expander {
     const std::string key = override_key(item.key, item.package, {}, item.origin());
     if (item.kind == Override::Kind::kDelete) {
       const auto* only_if = item.value ? item.value->get_if<std::string>() : nullptr;
-      choices_[key] = {"null", item.origin(), item.text, only_if ? *only_if : ""};
+      deletions_[key] = {"null", item.origin(), item.text, only_if ? *only_if : ""};
       return;
     }
     const auto* name = item.value->get_if<std::string>();
@@ -170,15 +170,11 @@ class Expander {
     std::string asked = entry.origin + ": " + key;
     if (chosen != choices_.end()) {
       chosen->second.used = true;
-      const std::string& only_if = chosen->second.only_if;
-      if (!only_if.empty() && fill_in(entry) != only_if) {
-        throw ConfigError(chosen->second.text + " (" + chosen->second.origin + "): " + key +
-                          " is " + fill_in(entry) + " (" + entry.origin + ")");
-      }
       entry.name = chosen->second.name;
       asked = chosen->second.text + " (" + chosen->second.origin + ")";
     }
     entry.name = fill_in(entry);
+    if (is_deleted(key, entry)) entry.name = "null";
     known_[key] = entry.name;
     if (entry.name == "null") return;
     if (entry.name == "???") {
@@ -201,6 +197,18 @@ class Expander {
     expand_file(path, *file,
                 {folder_of(path),
                  package_of(entry.group, entry.package, file->package, place, entry.origin)});
+  }
+
+  bool is_deleted(const std::string& key, const DefaultsEntry& entry) {
+    const auto found = deletions_.find(key);
+    if (found == deletions_.end()) return false;
+    Choice& deletion = found->second;
+    deletion.used = true;
+    if (!deletion.only_if.empty() && entry.name != deletion.only_if) {
+      throw ConfigError(deletion.text + " (" + deletion.origin + "): " + key + " is " + entry.name +
+                        " (" + entry.origin + ")");
+    }
+    return true;
   }
 
   std::string available(const std::string& group) const {
@@ -231,7 +239,12 @@ class Expander {
   }
 
   void check_all_used() const {
-    for (const auto& [key, choice] : choices_) {
+    check_used(choices_);
+    check_used(deletions_);
+  }
+
+  void check_used(const std::map<std::string, Choice>& choices) const {
+    for (const auto& [key, choice] : choices) {
       if (choice.used) continue;
       std::string message = choice.text + " (" + choice.origin + "): the group " + key +
                             " is not in the defaults list";
@@ -246,7 +259,8 @@ class Expander {
   }
 
   const Repository& repository_;
-  std::map<std::string, Choice> choices_;     // by group key: overrides of the defaults list
+  std::map<std::string, Choice> choices_;  // by group key: overrides of the defaults list
+  std::map<std::string, Choice> deletions_;
   std::map<std::string, std::string> known_;  // by group key: for `${group}`
   std::map<std::string, std::string> seen_;   // by group key: where it was listed
   std::vector<DefaultsEntry> appended_;

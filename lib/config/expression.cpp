@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "config/value_lexer.h"
 #include "config/value_parser.h"
 
 namespace verlcpp::config {

@@ -7,7 +7,6 @@
 #include "config/expression.h"
 #include "config/python_text.h"
 #include "config/scalar.h"
-#include "config/value_lexer.h"
 #include "config/value_parser.h"
 
 namespace verlcpp::config {

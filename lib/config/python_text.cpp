@@ -51,7 +51,8 @@ std::string repr(const Node& node) {
   if (const auto* text = node.get_if<std::string>()) return quoted(*text);
   std::string items;
   if (node.is_list()) {
-    for (const Node& element : node.elements()) items += (items.empty() ? "" : ", ") + repr(element);
+    for (const Node& element : node.elements())
+      items += (items.empty() ? "" : ", ") + repr(element);
     return "[" + items + "]";
   }
   if (node.is_map()) {

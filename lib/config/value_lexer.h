@@ -49,10 +49,6 @@ Token token_at(std::string_view text, size_t at, Dialect dialect);
 /// interpolation in it may hold quotes of its own.
 size_t end_of_quoted(std::string_view text, size_t start, Dialect dialect);
 
-/// One past the `}` that closes the `${` at `start`, minding nested braces and quotes. Throws
-/// GrammarError when it is never closed.
-size_t end_of_interpolation(std::string_view text, size_t start);
-
 /// How many characters from `at` on are a number of the command line (1_000, -1e-6, .5, inf), and
 /// whether it is an integer; 0 when none is.
 size_t number_length(std::string_view text, size_t at, bool& is_integer);

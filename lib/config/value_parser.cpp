@@ -41,8 +41,14 @@ std::string unquote(std::string_view quoted, Dialect dialect) {
 
 class Parser {
  public:
-  Parser(std::string_view text, size_t start, const Origin& origin, Dialect dialect)
-      : text_(text), origin_(origin), dialect_(dialect), token_(token_at(text, start, dialect)) {}
+  /// `braced`: a } stands behind the text.
+  Parser(std::string_view text, size_t start, const Origin& origin, Dialect dialect,
+         bool braced = false)
+      : text_(text),
+        origin_(origin),
+        dialect_(dialect),
+        braced_(braced),
+        token_(token_at(text, start, dialect)) {}
 
   Node element(size_t depth) {
     if (depth > kMaxDepth) fail("lists and maps are nested too deeply");
@@ -117,9 +123,8 @@ class Parser {
   /// In front of what ought to be a comma or the closing bracket.
   [[noreturn]] void fail_open(const Token& open, char close) const {
     if (!is(Type::kEnd)) fail(std::string("expected , or ") + close);
-    throw GrammarError{std::string("there is no ") + close + " that closes this " +
-                           text_[open.begin],
-                       open.begin};
+    throw GrammarError{
+        std::string("there is no ") + close + " that closes this " + text_[open.begin], open.begin};
   }
 
   Node present_element(size_t depth) {
@@ -171,9 +176,9 @@ class Parser {
     if (dialect_ == Dialect::kOverride) {
       if (!tokens.empty() && tokens.front().type == Type::kSpace) tokens.erase(tokens.begin());
       if (!tokens.empty() && tokens.back().type == Type::kSpace) tokens.pop_back();
-    } else if (is(Type::kEnd) && tokens.size() == 2 && tokens.back().type == Type::kSpace) {
-      // Belongs to the } behind it.
-      tokens.pop_back();
+    } else if (braced_ && is(Type::kEnd) && tokens.size() > 1 &&
+               tokens.back().type == Type::kSpace) {
+      tokens.pop_back();  // belongs to the } behind it
     }
     if (tokens.size() == 1) return single(tokens.front());
     return joined(tokens);
@@ -259,6 +264,7 @@ class Parser {
   std::string_view text_;
   const Origin& origin_;
   Dialect dialect_;
+  bool braced_;
   Token token_;
 };
 
@@ -284,7 +290,7 @@ Node parse_value(std::string_view text, size_t start, const Origin& origin) {
 
 List parse_arguments(std::string_view text, size_t start, const Origin& origin) {
   const size_t first = std::min(text.find_first_not_of(" \t", start), text.size());
-  Parser parser(text, first, origin, Dialect::kResolver);
+  Parser parser(text, first, origin, Dialect::kResolver, true);
   List arguments = parser.sequence(TokenType::kEnd, 0);
   if (parser.is(TokenType::kSpace)) parser.advance();
   if (!parser.is(TokenType::kEnd)) parser.fail("expected a comma");

@@ -27,4 +27,8 @@ List parse_arguments(std::string_view text, size_t start, const Origin& origin);
 /// Reads a whole text as one argument of a resolver, as oc.decode does. Throws GrammarError.
 Node parse_argument(std::string_view text, const Origin& origin);
 
+/// One past the `}` that closes the `${` at `start`, minding nested braces and quotes. Throws
+/// GrammarError when it is never closed.
+size_t end_of_interpolation(std::string_view text, size_t start);
+
 }  // namespace verlcpp::config

@@ -1,8 +1,10 @@
 #include "config/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/error.h"
 #include "config/python_text.h"
@@ -18,6 +20,10 @@ class Reader {
 
   Node read(const YAML::Node& yaml) const {
     const Origin origin{file_ + ":" + std::to_string(yaml.Mark().line + 1)};
+    const std::string& tag = yaml.Tag();
+    const bool plain = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:map" ||
+                       tag == "tag:yaml.org,2002:seq";
+    if (!yaml.IsScalar() && !yaml.IsNull() && !plain) refuse_tag(yaml);
     if (yaml.IsMap()) return read_map(yaml, origin);
     if (yaml.IsSequence()) {
       List items;
@@ -28,7 +34,6 @@ class Reader {
       return Node::list(std::move(items), origin);
     }
     if (yaml.IsNull()) return Node(Scalar(), origin);
-    const std::string& tag = yaml.Tag();
     if (tag == "?" || tag.empty()) {
       if (yaml.Scalar() == "=" || yaml.Scalar() == "<<") {
         fail(yaml.Mark(), "a lone " + yaml.Scalar() + " is no value in YAML 1.1; quote it");
@@ -40,7 +45,11 @@ class Reader {
       require_quote(yaml);
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }
-    fail(yaml.Mark(), "the tag " + tag + " is not supported; write the value without a tag");
+    refuse_tag(yaml);
+  }
+
+  [[noreturn]] void refuse_tag(const YAML::Node& yaml) const {
+    fail(yaml.Mark(), "the tag " + yaml.Tag() + " is not supported; write the value without a tag");
   }
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message) const {
@@ -96,7 +105,7 @@ class Reader {
     const YAML::Mark mark = key.Mark();
     const auto start = static_cast<size_t>(mark.pos);
     if (!key.IsScalar() || mark.pos < 0 || start >= text_.size()) return;
-    if (text_.find('?') < start) return;  // `? key` may stand alone
+    if (text_.find("? ") < start || text_.find("?\n") < start) return;  // it may stand alone
     const size_t end = std::min(text_.find('\n', start), text_.size());
     for (size_t colon = text_.find(':', start); colon < end; colon = text_.find(':', colon + 1)) {
       if (colon + 1 >= end || text_[colon + 1] == ' ' || text_[colon + 1] == '\r') return;
@@ -159,22 +168,57 @@ void refuse_tabs(const std::string& text, const Reader& reader) {
   }
 }
 
+/// Counts documents. The library makes them up without end out of some texts (","), so they are not
+/// loaded before they are counted.
+class DocumentCounter : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    ++count;
+    start = mark;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  int count = 0;
+  YAML::Mark start;  // of the last
+};
+
+void refuse_second_document(const std::string& text, const Reader& reader) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentCounter documents;
+  while (documents.count < 2 && parser.HandleNextDocument(documents)) {
+  }
+  if (documents.count < 2) return;
+  const auto at = static_cast<size_t>(std::max(documents.start.pos, 0));
+  const bool marked = at < text.size() && text.compare(at, 3, "---") == 0;
+  reader.fail(documents.start, marked ? "one file holds one document, here a second one begins"
+                                      : "not YAML: text that belongs to nothing before it");
+}
+
 }  // namespace
 
 Node parse_yaml(const std::string& text, const std::string& file) {
   const Reader reader(text, file);
-  std::vector<YAML::Node> documents;
+  YAML::Node document;
   try {
-    documents = YAML::LoadAll(text);
+    refuse_second_document(text, reader);
+    document = YAML::Load(text);
   } catch (const YAML::Exception& error) {
     refuse_tabs(text, reader);
     reader.fail(error.mark, "not YAML: " + error.msg);
   }
-  if (documents.size() > 1) {
-    reader.fail(documents[1].Mark(), "one file holds one document, here a second one begins");
-  }
-  if (documents.empty() || documents[0].IsNull()) return Node::map({}, Origin{file + ":1"});
-  return reader.read(documents[0]);
+  if (document.IsNull()) return Node::map({}, Origin{file + ":1"});
+  return reader.read(document);
 }
 
 }  // namespace verlcpp::config

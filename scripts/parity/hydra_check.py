@@ -44,7 +44,10 @@ MEANT = {
     "printed map": "a map inside a text is printed with its interpolations resolved",
     "null group": "group=null on the command line leaves the group out",
     "null deleted": "~key of a key that is null or ??? deletes it",
-    "YAML": "[?x] is an error here and a map there; an anchor's name may hold more, and come twice",
+    "group beside": "`../group` without a package goes to `group`, where Hydra makes keys without names",
+    "interpolation": "+ and ~ look at an interpolation as it is written, not at what it leads to",
+    "list": "a configuration file is a map, not a list",
+    "YAML": "yaml-cpp and PyYAML differ: [?x], [???], %x at a line's start, tags, marks of anchors and of text blocks",
     "shuffle": "shuffle() of a list is an error: nothing in a configuration is random",
 }
 KINDS = {OverrideType.CHANGE: "set", OverrideType.ADD: "add", OverrideType.FORCE_ADD: "force", OverrideType.DEL: "delete"}
@@ -178,9 +181,19 @@ def same(mine, judge, used):
 def meant(line, mine, judge):
     """Which of MEANT a difference is, or nothing."""
     if "yaml" in line and "value" not in line:
-        if "unknown token" in mine.get("error", "") and "?" in line["yaml"] or "anchor" in judge.get("error", ""):
+        if "unknown token" in mine.get("error", "") and "?" in line["yaml"] or re.search(
+                "anchor|directive|block scalar|constructor for the tag '!", judge.get("error", "")) or re.search(r"&\w+:", line["yaml"]):
             return "YAML"
+    if "folder" in line and "error" in mine:
+        if "already in the defaults list" in mine["error"] and re.search(r"\.\./\w+: ", trees.show(line["folder"])):
+            return "group beside"
+        if "the file must be a map" in mine["error"]:
+            return "list"
+        if re.search(r"already exists \(\$\{|is \$\{", mine["error"]):
+            return "interpolation"
     if "folder" in line and "error" not in mine and "error" in judge:
+        if re.search("Error merging override ~", judge["error"]):
+            return "interpolation"
         if "Got NoneType" in judge["error"]:
             return "null group"
         if "Could not delete from config" in judge["error"] and "does not exist" in judge["error"]:
@@ -193,6 +206,9 @@ def meant(line, mine, judge):
             return "shuffle"
         if "cannot convert" in mine["error"] and re.search(r"\d{19,}", mine["error"]):
             return "64 bits"
+    elif "error" not in judge and "folder" in line:
+        if re.search(r'\["", \{"map"', json.dumps(judge)):
+            return "group beside"
     elif "error" not in judge:
         if "${" in json.dumps(judge) and "{'" in json.dumps(judge):
             return "printed map"

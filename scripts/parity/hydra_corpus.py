@@ -15,7 +15,7 @@ INTERPOLATIONS = ["${one}", "${ one }", "${group.a}", "${group[a]}", "${.one}", 
                   "${nothing}", "${open}", "${oc.env:VERLCPP_UNSET}", "${unknown:x}", "${group}", "$", "${one"]
 NESTED = ["${oc.select:missing,${one}}", "${oc.decode:${oc.env:VERLCPP_SET}}", "${oc.select:${word},x}", "${${word}}",
           "${oc.select:missing,[1,a, ${one}]}", "${oc.select:missing,{a:1,b: ${word}}}", "${oc.select:missing,,}", "${oc.select:}",
-          "${oc.select:missing,x${one}y}", "${oc.select:missing,'it is ${one}'}", "${group[${name}]}", "${oc.select: missing , 5 }",
+          "${oc.select:missing,x${one}y}", "${oc.select:missing,'it is ${one}'}", "${group[${name}]}", "${oc.select: missing , 5 }", "${oc.select:missing, a b }", "${oc.select:missing,[1] }", "${oc.decode: one }",
           "${oc.select:missing,\\,}", "${oc.select:missing,\\\\${one}}", "${oc.env:VERLCPP_UNSET,true}", "${oc.select:missing,\"q'q\"}",
           "${group.${name}}", "${a.b:1}", "${oc.select:missing,[1,,2]}", "${oc.select:group.zz,{}}", "${oc.select:missing,x:y}",
           "${oc.env:VERLCPP_UNSET,1.50}", "${oc.select:missing,'a\\'b'}", "${oc.select:missing,'\\${one}'}", "${oc.select:missing,'a\\\\'}"]
