@@ -39,6 +39,34 @@ std::string clash(const Node& under, const Node& over, const std::string& path) 
   return "";
 }
 
+/// The map that `${a.b}` leads to, or nullptr.
+const Node* map_behind(const Node& tree, const Node& node) {
+  const Node* target = &node;
+  for (int steps = 0; steps < 16 && target != nullptr; ++steps) {
+    const auto* interpolation = target->get_if<Interpolation>();
+    if (interpolation == nullptr) break;
+    const std::string& text = interpolation->text;
+    const bool key = text.starts_with("${") && text.ends_with("}") && text[2] != '.' &&
+                     text.find_first_of(":[ ${", 2) == std::string::npos;
+    target = key ? tree.find(std::string_view(text).substr(2, text.size() - 3)) : nullptr;
+  }
+  return target != nullptr && target->is_map() ? target : nullptr;
+}
+
+/// A map that lies over `${a.b}` is merged with what that leads to: puts a copy in its place.
+void open_interpolations(const Node& tree, const Node& over, Node& under) {
+  if (!under.is_map() || !over.is_map()) return;
+  for (const auto& [name, value] : over.items()) {
+    if (!value.is_map()) continue;
+    for (auto& [there, child] : under.items()) {
+      if (there != name) continue;
+      const Node* target = child.is_map() ? nullptr : map_behind(tree, child);
+      if (target != nullptr) child = Node(*target);
+      open_interpolations(tree, value, child);
+    }
+  }
+}
+
 /// The longest leading part of `key` that exists and is an interpolation, or nullptr.
 const Node* interpolated_parent(const Node& tree, const std::string& key) {
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
@@ -143,6 +171,10 @@ void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
 }
 
 void apply(Node& tree, const Override& item, const OldKeys& old_keys) {
+  if (item.value && item.value->is_map()) {
+    Node* present = tree.find(item.key);
+    if (present != nullptr) open_interpolations(Node(tree), *item.value, *present);
+  }
   switch (item.kind) {
     case Override::Kind::kSet:
       return apply_set(tree, item, old_keys);
@@ -229,12 +261,14 @@ Composed compose(const ComposeRequest& request) {
   for (const Layer& layer : expand_defaults(repository, primary, groups)) {
     Node placed = Node::map({}, layer.body.origin());
     placed.set(layer.package, layer.body);
+    open_interpolations(Node(result.tree), placed, result.tree);
     const std::string message = clash(result.tree, placed, "");
     if (!message.empty()) throw ConfigError(message);
     result.tree.merge(placed);
   }
   result.tree.erase("hydra");
-  result.notes = beaten_overrides(values);
+  result.notes = beaten_overrides(groups);
+  for (std::string& note : beaten_overrides(values)) result.notes.push_back(std::move(note));
   for (const Override& item : values) apply(result.tree, item, request.old_keys);
   return result;
 }

@@ -16,6 +16,10 @@ struct Place {
   std::string package;  // where its keys go
 };
 
+struct Seen {
+  std::string origin, name;
+};
+
 struct Choice {
   std::string name;  // "null" is no file
   std::string origin;
@@ -176,16 +180,17 @@ class Expander {
     entry.name = fill_in(entry);
     if (is_deleted(key, entry)) entry.name = "null";
     known_[key] = entry.name;
+    const auto [earlier, first] = seen_.insert({key, {entry.origin, entry.name}});
+    if (!first && (entry.name != "null" || earlier->second.name != "null")) {
+      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
+                        earlier->second.origin + "); write `override " + key + ": " + entry.name +
+                        "` in a file, or " + key + "=" + entry.name +
+                        " on the command line, to change it");
+    }
     if (entry.name == "null") return;
     if (entry.name == "???") {
       throw ConfigError(asked + " has to be chosen: write " + key + "=NAME" +
                         available(join_path(place.folder, entry.group, entry.origin)));
-    }
-    if (!seen_.insert({key, entry.origin}).second) {
-      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
-                        seen_[key] + "); write `override " + key + ": " + entry.name +
-                        "` in a file, or " + key + "=" + entry.name +
-                        " on the command line, to change it");
     }
     const std::string group = join_path(place.folder, entry.group, entry.origin);
     const std::string path = join_path(group, entry.name, entry.origin);
@@ -250,7 +255,7 @@ class Expander {
                             " is not in the defaults list";
       const std::string group = key.substr(0, key.find('@'));
       std::string similar;
-      for (const auto& [present, origin] : seen_) {
+      for (const auto& [present, where] : seen_) {
         if (present.substr(0, present.find('@')) != group) continue;
         similar += (similar.empty() ? "; did you mean " : " or ") + present;
       }
@@ -262,7 +267,7 @@ class Expander {
   std::map<std::string, Choice> choices_;  // by group key: overrides of the defaults list
   std::map<std::string, Choice> deletions_;
   std::map<std::string, std::string> known_;  // by group key: for `${group}`
-  std::map<std::string, std::string> seen_;   // by group key: where it was listed
+  std::map<std::string, Seen> seen_;          // by group key: where it was listed
   std::vector<DefaultsEntry> appended_;
   std::vector<std::string> stack_;
   std::vector<Layer> layers_;

@@ -46,6 +46,7 @@ MEANT = {
     "null deleted": "~key of a key that is null or ??? deletes it",
     "group beside": "`../group` without a package goes to `group`, where Hydra makes keys without names",
     "interpolation": "+ and ~ look at an interpolation as it is written, not at what it leads to",
+    "behind": "a list over an interpolation that leads to a map replaces it, and is an error there; a map over ${oc.select:...} likewise",
     "list": "a configuration file is a map, not a list",
     "YAML": "yaml-cpp and PyYAML differ: [?x], [???], %x at a line's start, tags, marks of anchors and of text blocks",
     "shuffle": "shuffle() of a list is an error: nothing in a configuration is random",
@@ -194,6 +195,8 @@ def meant(line, mine, judge):
     if "folder" in line and "error" not in mine and "error" in judge:
         if re.search("Error merging override ~", judge["error"]):
             return "interpolation"
+        if "Cannot merge DictConfig with ListConfig" in judge["error"]:
+            return "behind"
         if "Got NoneType" in judge["error"]:
             return "null group"
         if "Could not delete from config" in judge["error"] and "does not exist" in judge["error"]:

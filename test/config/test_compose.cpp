@@ -231,6 +231,17 @@ TEST_CASE("compose: layers merge as OmegaConf merges them") {
         "1)");
 }
 
+TEST_CASE("compose: a map over a key that leads to a map is merged with what it leads to") {
+  Files files = {{"base.yaml", "a: {x: 1, y: '${z}'}\nb: ${a}\nc: ${b}\nd: {e: '${a}'}\nz: 3\n"},
+                 {"main.yaml", "defaults: [base]\nb: {x: 2}\nc: {w: 4}\n"}};
+  CHECK(tree_text(files, {"d={e: {x: 5}}"}) ==
+        "{a: {x: 1, y: ${z}}, b: {x: 2, y: ${z}}, c: {x: 2, y: ${z}, w: 4}, "
+        "d: {e: {x: 5, y: ${z}}}, z: 3}");
+  files["main.yaml"] = "defaults: [base]\nb: 1\n";
+  CHECK(to_inline(*composed(files).find("b")) == "1");
+  CHECK(to_inline(*composed(files, {"d.e={x: 5}"}).find("d.e")) == "{x: 5}");
+}
+
 TEST_CASE("compose: the header of a file stands before any other comment") {
   const auto text = [](const std::string& header) {
     return tree_text({{"main.yaml", "defaults: [g: a]\n"}, {"g/a.yaml", header + "x: 1\n"}});
@@ -250,6 +261,8 @@ TEST_CASE("compose: choices that have to be made, deleted ones, and ones that ar
         "~h (override 2): there is no key h; --cfg job prints the keys there are");
   files["main.yaml"] = "defaults: [g@p: null, g@p: null]\n";
   CHECK(tree_text(files) == "{}");
+  files["main.yaml"] = "defaults: [g: null, g: a]\n";
+  CHECK(contains(error_of(files), "conf/main.yaml:1: the group g is already in the defaults"));
 }
 
 TEST_CASE("compose: an override that a later one beats is told") {
@@ -264,6 +277,10 @@ TEST_CASE("compose: an override that a later one beats is told") {
   CHECK(notes({"s.x=5", "s.x=5"}).empty());
   CHECK(notes({"s={x: 5}", "s={y: 6}"}).empty());
   CHECK(notes({"s.x=5", "s.y=5", "~n"}).empty());
+  const ComposeRequest engines{{in_memory("conf", kEngines)},
+                               "main",
+                               {"model_engine=one", "a.actor.name=x", "model_engine=two"}};
+  CHECK(compose(engines).notes.size() == 1);
 }
 
 TEST_CASE("compose: the first search path wins, file by file") {
