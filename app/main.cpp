@@ -174,6 +174,7 @@ int run(const Options& options, Clock::time_point start) {
     print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
+  for (const std::string& note : composed.notes) log::warning(note);
   config::Node tree = resolved(composed.tree);
   if (options.print_config) {
     print(config::to_yaml(tree));

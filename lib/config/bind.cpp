@@ -90,6 +90,10 @@ bool Binder::is_mandatory(const Node& node) {
   return text != nullptr && *text == "???";
 }
 
+bool is_added_group(const Node& root) {
+  return root.is_map() && root.origin().text.starts_with("override ");
+}
+
 void Binder::report_unknown(const Node& node, const std::string& path,
                             const std::vector<std::string>& known) {
   if (!node.is_map() || also_known_.free.contains(path)) return;
@@ -104,6 +108,7 @@ void Binder::report_unknown(const Node& node, const std::string& path,
       if (fixed) report_unknown(child, prefix + name, {});
       continue;
     }
+    if (path.empty() && also_known_.free_groups && is_added_group(child)) continue;
     std::vector<std::string> candidates = known;
     if (has_more) {
       for (const auto& item : here->items()) candidates.push_back(item.first);

@@ -42,7 +42,11 @@ struct KnownKeys {
   const Node* tree = nullptr;  // those of this tree, and any below its empty maps and its scalars
   std::set<std::string> free;  // groups of it that take further keys
   OldKeys old_keys;            // for messages about others
+  bool free_groups = false;    // an override may add a group at the root
 };
+
+/// True for a group at the root that an override made, not a file.
+bool is_added_group(const Node& root);
 
 /// Fills structs from a resolved tree. Collects *all* errors: wrong types, missing keys, and keys
 /// in the tree that no struct knows (with the nearest name); `finish` throws one ConfigError with

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/beaten.h"
 #include "config/defaults_list.h"
 #include "config/hydra_keys.h"
 #include "config/override.h"
@@ -14,6 +15,57 @@ namespace {
 
 [[noreturn]] void fail(const Override& item, const std::string& message) {
   throw ConfigError(item.text + " (" + item.origin() + "): " + message);
+}
+
+bool is_missing(const Node& node) {
+  const auto* text = node.get_if<std::string>();
+  return text != nullptr && *text == "???";
+}
+
+/// Lists and maps do not merge: says where one would meet the other, or "".
+std::string clash(const Node& under, const Node& over, const std::string& path) {
+  if ((under.is_list() && over.is_map()) || (under.is_map() && over.is_list())) {
+    return path + " is a " + std::string(under.type_name()) + " (" + under.origin().text +
+           ") and cannot become a " + std::string(over.type_name()) + " (" + over.origin().text +
+           ")";
+  }
+  if (!under.is_map() || !over.is_map()) return "";
+  for (const auto& [name, value] : over.items()) {
+    for (const auto& [there, child] : under.items()) {
+      if (there != name) continue;
+      const std::string found = clash(child, value, path.empty() ? name : path + "." + name);
+      if (!found.empty()) return found;
+    }
+  }
+  return "";
+}
+
+/// The map that `${a.b}` leads to, or nullptr.
+const Node* map_behind(const Node& tree, const Node& node) {
+  const Node* target = &node;
+  for (int steps = 0; steps < 16 && target != nullptr; ++steps) {
+    const auto* interpolation = target->get_if<Interpolation>();
+    if (interpolation == nullptr) break;
+    const std::string& text = interpolation->text;
+    const bool key = text.starts_with("${") && text.ends_with("}") && text[2] != '.' &&
+                     text.find_first_of(":[ ${", 2) == std::string::npos;
+    target = key ? tree.find(std::string_view(text).substr(2, text.size() - 3)) : nullptr;
+  }
+  return target != nullptr && target->is_map() ? target : nullptr;
+}
+
+/// A map that lies over `${a.b}` is merged with what that leads to: puts a copy in its place.
+void open_interpolations(const Node& tree, const Node& over, Node& under) {
+  if (!under.is_map() || !over.is_map()) return;
+  for (const auto& [name, value] : over.items()) {
+    if (!value.is_map()) continue;
+    for (auto& [there, child] : under.items()) {
+      if (there != name) continue;
+      const Node* target = child.is_map() ? nullptr : map_behind(tree, child);
+      if (target != nullptr) child = Node(*target);
+      open_interpolations(tree, value, child);
+    }
+  }
 }
 
 /// The longest leading part of `key` that exists and is an interpolation, or nullptr.
@@ -78,6 +130,8 @@ void put(Node& tree, const Override& item) {
   }
   Node* present = tree.find(key);
   if (present != nullptr) {
+    const std::string message = clash(*present, *item.value, key);
+    if (!message.empty()) fail(item, message);
     present->merge(*item.value);
   } else {
     tree.set(key, *item.value);
@@ -97,7 +151,8 @@ void apply_set(Node& tree, const Override& item, const OldKeys& old_keys) {
 
 void apply_add(Node& tree, const Override& item) {
   const Node* present = tree.find(item.key);
-  if (present != nullptr && !present->is_null() && item.value->is_scalar()) {
+  if (present != nullptr && !present->is_null() && !is_missing(*present) &&
+      item.value->is_scalar()) {
     const std::string assignment = item.text.substr(1);
     const std::string value = present->is_scalar() ? to_inline(*present) + ", " : "";
     fail(item, item.key + " already exists (" + value + present->origin().text + "); " +
@@ -109,13 +164,18 @@ void apply_add(Node& tree, const Override& item) {
 void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
   const Node* present = tree.find(item.key);
   if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
-  if (item.value && !same_values(*present, *item.value)) {
+  const bool conditional = item.value && !item.value->is_null();  // as in Hydra
+  if (conditional && !same_values(*present, *item.value)) {
     fail(item, item.key + " is " + to_inline(*present) + " (" + present->origin().text + ")");
   }
   tree.erase(item.key);
 }
 
 void apply(Node& tree, const Override& item, const OldKeys& old_keys) {
+  if (item.value && item.value->is_map()) {
+    Node* present = tree.find(item.key);
+    if (present != nullptr) open_interpolations(Node(tree), *item.value, *present);
+  }
   switch (item.kind) {
     case Override::Kind::kSet:
       return apply_set(tree, item, old_keys);
@@ -150,9 +210,14 @@ Composed compose(const ComposeRequest& request) {
   for (const Layer& layer : expand_defaults(repository, primary, groups)) {
     Node placed = Node::map({}, layer.body.origin());
     placed.set(layer.package, layer.body);
+    open_interpolations(Node(result.tree), placed, result.tree);
+    const std::string message = clash(result.tree, placed, "");
+    if (!message.empty()) throw ConfigError(message);
     result.tree.merge(placed);
   }
   result.tree.erase("hydra");
+  result.notes = beaten_overrides(groups);
+  for (std::string& note : beaten_overrides(values)) result.notes.push_back(std::move(note));
   for (const Override& item : values) apply(result.tree, item, request.old_keys);
   return result;
 }

@@ -34,8 +34,9 @@ struct ComposeRequest {
 };
 
 struct Composed {
-  Node tree;   // interpolations still unresolved
-  Node hydra;  // hydra_keys(), a map
+  Node tree;                            // interpolations still unresolved
+  Node hydra;                           // hydra_keys(), a map
+  std::vector<std::string> notes = {};  // for the user: overrides that a later one beats
 };
 
 /// Hydra's composition (version 1.3): defaults lists (nested, `group@package: name`, `../group`,

@@ -16,6 +16,10 @@ struct Place {
   std::string package;  // where its keys go
 };
 
+struct Seen {
+  std::string origin, name;
+};
+
 struct Choice {
   std::string name;  // "null" is no file
   std::string origin;
@@ -24,9 +28,9 @@ struct Choice {
   bool used = false;
 };
 
-/// Headers are absolute with or without `_global_`.
+/// Headers are absolute with or without `_global_`; `_here_` has no meaning in one.
 std::string from_header(const std::string& header) {
-  return join_package("", header == "_here_" ? "" : header);
+  return header == "_here_" ? header : join_package("", header);
 }
 
 class Expander {
@@ -56,7 +60,7 @@ class Expander {
     const std::string key = override_key(item.key, item.package, {}, item.origin());
     if (item.kind == Override::Kind::kDelete) {
       const auto* only_if = item.value ? item.value->get_if<std::string>() : nullptr;
-      choices_[key] = {"null", item.origin(), item.text, only_if ? *only_if : ""};
+      deletions_[key] = {"null", item.origin(), item.text, only_if ? *only_if : ""};
       return;
     }
     const auto* name = item.value->get_if<std::string>();
@@ -166,27 +170,28 @@ class Expander {
 
   void expand_group(DefaultsEntry entry, const Place& place) {
     const std::string key = override_key(entry.group, entry.package, place, entry.origin);
-    if (!seen_.insert({key, entry.origin}).second) {
-      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
-                        seen_[key] + "); write `override " + key + ": " + entry.name +
-                        "` in a file, or " + key + "=" + entry.name +
-                        " on the command line, to change it");
-    }
     const auto chosen = choices_.find(key);
     std::string asked = entry.origin + ": " + key;
     if (chosen != choices_.end()) {
       chosen->second.used = true;
-      const std::string& only_if = chosen->second.only_if;
-      if (!only_if.empty() && fill_in(entry) != only_if) {
-        throw ConfigError(chosen->second.text + " (" + chosen->second.origin + "): " + key +
-                          " is " + fill_in(entry) + " (" + entry.origin + ")");
-      }
       entry.name = chosen->second.name;
       asked = chosen->second.text + " (" + chosen->second.origin + ")";
     }
     entry.name = fill_in(entry);
+    if (is_deleted(key, entry)) entry.name = "null";
     known_[key] = entry.name;
+    const auto [earlier, first] = seen_.insert({key, {entry.origin, entry.name}});
+    if (!first && (entry.name != "null" || earlier->second.name != "null")) {
+      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
+                        earlier->second.origin + "); write `override " + key + ": " + entry.name +
+                        "` in a file, or " + key + "=" + entry.name +
+                        " on the command line, to change it");
+    }
     if (entry.name == "null") return;
+    if (entry.name == "???") {
+      throw ConfigError(asked + " has to be chosen: write " + key + "=NAME" +
+                        available(join_path(place.folder, entry.group, entry.origin)));
+    }
     const std::string group = join_path(place.folder, entry.group, entry.origin);
     const std::string path = join_path(group, entry.name, entry.origin);
     const std::optional<ConfigFile> file = repository_.load(path);
@@ -197,6 +202,18 @@ class Expander {
     expand_file(path, *file,
                 {folder_of(path),
                  package_of(entry.group, entry.package, file->package, place, entry.origin)});
+  }
+
+  bool is_deleted(const std::string& key, const DefaultsEntry& entry) {
+    const auto found = deletions_.find(key);
+    if (found == deletions_.end()) return false;
+    Choice& deletion = found->second;
+    deletion.used = true;
+    if (!deletion.only_if.empty() && entry.name != deletion.only_if) {
+      throw ConfigError(deletion.text + " (" + deletion.origin + "): " + key + " is " + entry.name +
+                        " (" + entry.origin + ")");
+    }
+    return true;
   }
 
   std::string available(const std::string& group) const {
@@ -227,13 +244,18 @@ class Expander {
   }
 
   void check_all_used() const {
-    for (const auto& [key, choice] : choices_) {
+    check_used(choices_);
+    check_used(deletions_);
+  }
+
+  void check_used(const std::map<std::string, Choice>& choices) const {
+    for (const auto& [key, choice] : choices) {
       if (choice.used) continue;
       std::string message = choice.text + " (" + choice.origin + "): the group " + key +
                             " is not in the defaults list";
       const std::string group = key.substr(0, key.find('@'));
       std::string similar;
-      for (const auto& [present, origin] : seen_) {
+      for (const auto& [present, where] : seen_) {
         if (present.substr(0, present.find('@')) != group) continue;
         similar += (similar.empty() ? "; did you mean " : " or ") + present;
       }
@@ -242,9 +264,10 @@ class Expander {
   }
 
   const Repository& repository_;
-  std::map<std::string, Choice> choices_;     // by group key: overrides of the defaults list
+  std::map<std::string, Choice> choices_;  // by group key: overrides of the defaults list
+  std::map<std::string, Choice> deletions_;
   std::map<std::string, std::string> known_;  // by group key: for `${group}`
-  std::map<std::string, std::string> seen_;   // by group key: where it was listed
+  std::map<std::string, Seen> seen_;          // by group key: where it was listed
   std::vector<DefaultsEntry> appended_;
   std::vector<std::string> stack_;
   std::vector<Layer> layers_;

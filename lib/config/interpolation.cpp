@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <regex>
 
 #include "base/error.h"
 #include "config/compose.h"
+#include "config/expression.h"
+#include "config/python_text.h"
 #include "config/scalar.h"
 #include "config/value_parser.h"
 
@@ -21,12 +22,6 @@ std::string join(const Path& path) {
   std::string text;
   for (const std::string& name : path) text += (text.empty() ? "" : ".") + name;
   return text;
-}
-
-std::string trimmed(const std::string& text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
 const Node* child_of(const Node& node, const std::string& name) {
@@ -120,10 +115,6 @@ class Resolver {
     if (text.starts_with("${") && end_of_interpolation(text, 0) == text.size()) {
       return expression(text.substr(2, text.size() - 3), place);
     }
-    return Node(joined(text, place), place.origin);
-  }
-
-  std::string joined(const std::string& text, const Place& place) {
     std::string result;
     size_t backslashes = 0;
     for (size_t i = 0; i < text.size(); ++i) {
@@ -131,7 +122,9 @@ class Resolver {
       if (opens) result.resize(result.size() - (backslashes + 1) / 2);
       if (opens && backslashes % 2 == 0) {
         const size_t end = end_of_interpolation(text, i);
-        result += as_text(expression(text.substr(i + 2, end - i - 3), place), place);
+        const Node piece = expression(text.substr(i + 2, end - i - 3), place);
+        if (is_missing(piece)) return piece;
+        result += python_text(piece);
         i = end - 1;
         backslashes = 0;
         continue;
@@ -139,36 +132,45 @@ class Resolver {
       backslashes = text[i] == '\\' ? backslashes + 1 : 0;
       result += text[i];
     }
-    return result;
+    return Node(std::move(result), place.origin);
   }
 
-  /// As Python prints a value into a string.
-  static std::string as_text(const Node& node, const Place& place) {
-    if (const auto* text = node.get_if<std::string>()) return *text;
-    if (!node.is_scalar()) fail(place, "a list or a group cannot be part of a string");
-    return node.is_null() ? "None" : to_inline(node);
+  /// OmegaConf's marker for a value that somebody has to set.
+  static bool is_missing(const Node& node) {
+    const auto* text = node.get_if<std::string>();
+    return text != nullptr && *text == "???";
   }
 
   /// What stands between `${` and `}`.
   Node expression(const std::string& inside, const Place& place) {
     if (++depth_ > kMaxDepth) fail(place, "the interpolations are nested too deeply");
-    static const std::regex kResolver("\\s*([A-Za-z_][A-Za-z0-9_.]*)\\s*:");
-    std::smatch match;
+    const Expression parsed = parse_expression(inside);
+    std::string name;
+    for (const std::string& piece : parsed.pieces) {
+      name += piece.starts_with("${") ? key_text(resolve_text(piece, place), place) : piece;
+    }
     Node result;
-    const auto flags = std::regex_constants::match_continuous;
-    if (inside.size() < 4096 && std::regex_search(inside, match, kResolver, flags)) {
-      const List arguments = parse_arguments(inside, match[0].length(), place.origin);
-      result = call(match[1], arguments, place);
+    if (parsed.is_call) {
+      result = call(name, parse_arguments(inside, parsed.arguments, place.origin), place);
     } else {
-      result = required(trimmed(inside), place);
+      result = required(name, place);
     }
     --depth_;
     return result;
   }
 
-  Node required(const std::string& written, const Place& place) {
-    const std::string key =
-        written.find("${") == std::string::npos ? written : joined(written, place);
+  Node resolve_text(const std::string& text, const Place& place) {
+    return resolve_node(Node(Interpolation{text}, place.origin), place.path);
+  }
+
+  /// A text that is to name a key.
+  static std::string key_text(const Node& node, const Place& place) {
+    const auto* text = node.get_if<std::string>();
+    if (text == nullptr) fail(place, to_inline(node) + " is no string and names no key");
+    return *text;
+  }
+
+  Node required(const std::string& key, const Place& place) {
     const Path target = absolute(key, place);
     if (const auto found = lookup(target)) return *found;
     const std::string near = nearest_key(join(target), leaf_keys(root_));
@@ -177,23 +179,33 @@ class Resolver {
   }
 
   Node call(const std::string& name, const List& arguments, const Place& place) {
-    if (name != "oc.select" && name != "oc.env") {
-      fail(place, "unknown resolver " + name + "; there are oc.select and oc.env");
+    if (name != "oc.select" && name != "oc.env" && name != "oc.decode") {
+      fail(place, "unknown resolver " + name + "; there are oc.select, oc.env and oc.decode");
     }
-    if (arguments.size() > 2) fail(place, name + " takes a key and a default");
-    const std::string key = as_text(resolve_node(arguments[0], place.path), place);
-    std::optional<Node> found;
-    if (name == "oc.select") {
-      found = lookup(absolute(key, place));
-      const auto* text = found ? found->get_if<std::string>() : nullptr;
-      if (text != nullptr && *text == "???") found.reset();
-    } else if (const char* value = std::getenv(key.c_str())) {
-      return Node(scalar_from_command_line(value), place.origin);
+    const size_t most = name == "oc.decode" ? 1 : 2;
+    if (arguments.empty() || arguments.size() > most) {
+      fail(place, name + (most == 1 ? " takes one text" : " takes a key and a default"));
     }
-    if (found) return *found;
-    if (arguments.size() == 2) return resolve_node(arguments[1], place.path);
-    if (name == "oc.env") fail(place, "the environment variable " + key + " is not set");
-    return Node(Scalar(), place.origin);
+    const Node first = resolve_node(arguments[0], place.path);
+    if (name == "oc.decode") return decode(first, place);
+    const std::string key = key_text(first, place);
+    const bool has_default = arguments.size() == 2;
+    if (name == "oc.env") {
+      const char* value = std::getenv(key.c_str());
+      if (value != nullptr) return Node(std::string(value), place.origin);
+      if (!has_default) fail(place, "the environment variable " + key + " is not set");
+      const Node other = resolve_node(arguments[1], place.path);
+      return other.is_null() ? other : Node(python_text(other), place.origin);
+    }
+    const std::optional<Node> found = lookup(absolute(key, place));
+    if (found && !is_missing(*found)) return *found;
+    return has_default ? resolve_node(arguments[1], place.path) : Node(Scalar(), place.origin);
+  }
+
+  /// A text read as a value of the command line.
+  Node decode(const Node& text, const Place& place) {
+    if (text.is_null()) return text;
+    return resolve_node(parse_argument(key_text(text, place), place.origin), place.path);
   }
 
   /// One leading dot is the group the interpolation stands in, each further one a group above.

@@ -1,7 +1,5 @@
 #include "config/override.h"
 
-#include <cctype>
-
 #include "base/error.h"
 #include "config/value_parser.h"
 
@@ -9,27 +7,63 @@ namespace verlcpp::config {
 
 namespace {
 
-bool is_key_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '$';
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+char at_or_zero(const std::string& text, size_t at) { return at < text.size() ? text[at] : '\0'; }
+
+/// One past the name at `at`: a word, in a dotted key also one with $ or a number without leading
+/// zeros; `at` when there is none.
+size_t end_of_name(const std::string& text, size_t at, bool dotted) {
+  const size_t start = at;
+  const auto begins = [&](char c) { return is_letter(c) || (dotted && c == '$'); };
+  if (begins(at_or_zero(text, at))) {
+    while (begins(at_or_zero(text, at)) || is_digit(at_or_zero(text, at)) ||
+           at_or_zero(text, at) == '-') {
+      ++at;
+    }
+  } else if (dotted && at_or_zero(text, at) == '0') {
+    ++at;
+  } else if (dotted) {
+    while (is_digit(at_or_zero(text, at)) ||
+           (at > start && at_or_zero(text, at) == '_' && is_digit(at_or_zero(text, at + 1)))) {
+      ++at;
+    }
+  }
+  return at;
 }
 
-/// Reads names joined by `.` or `/` from `at`, and moves `at` behind them.
-std::string read_names(const std::string& text, size_t& at) {
+/// Reads names joined by `.` (a key or a package) or by `/` (a group), and moves `at` behind them.
+std::string read_names(const std::string& text, size_t& at, bool may_be_group) {
   constexpr size_t kMaxNames = 64;
   const size_t start = at;
-  size_t separators = 0;
-  while (at < text.size()) {
-    const bool separator = text[at] == '.' || text[at] == '/';
-    if (!separator && !is_key_character(text[at])) break;
-    if (separator && ++separators >= kMaxNames) throw GrammarError{"this key is too deep", at};
-    const bool name_ahead = at + 1 < text.size() && is_key_character(text[at + 1]);
-    if (separator && (at == start || !name_ahead)) {
-      throw GrammarError{std::string("a name is missing beside this ") + text[at], at};
-    }
-    ++at;
+  const auto next = [&](bool dotted) {
+    const size_t end = end_of_name(text, at, dotted);
+    if (end == at) return false;
+    at = end;
+    return true;
+  };
+  const char first = at_or_zero(text, at);
+  if (first == '.' || first == '/') {
+    throw GrammarError{std::string("a name is missing beside this ") + first, at};
   }
-  if (at == start) throw GrammarError{"a key is missing", at};
-  return text.substr(start, at - start);
+  if (!next(true)) throw GrammarError{"a key is missing", at};
+  const char separator = at_or_zero(text, at);
+  const bool dotted = separator == '.';
+  if (!dotted && is_digit(first)) throw GrammarError{"a key is missing", start};
+  for (size_t names = 1; at_or_zero(text, at) == separator; ++names) {
+    if (!dotted && !(separator == '/' && may_be_group)) break;
+    if (names >= kMaxNames) throw GrammarError{"this key is too deep", at};
+    const size_t here = at++;
+    if (!next(dotted)) {
+      throw GrammarError{std::string("a name is missing beside this ") + separator, here};
+    }
+  }
+  const std::string names = text.substr(start, at - start);
+  const size_t dollar = names.find('$');
+  if (separator == '/' && may_be_group && dollar != std::string::npos) {
+    throw GrammarError{"unexpected '$' in a group", start + dollar};
+  }
+  return names;
 }
 
 Override::Kind read_kind(const std::string& text, size_t& at) {
@@ -54,11 +88,11 @@ Override parse(const std::string& text, int number) {
   result.number = number;
   size_t at = 0;
   result.kind = read_kind(text, at);
-  result.key = read_names(text, at);
+  result.key = read_names(text, at, true);
   if (at < text.size() && text[at] == '@') {
     ++at;
     const bool root = at == text.size() || text[at] == '=';
-    result.package = root ? "_global_" : read_names(text, at);
+    result.package = root ? "_global_" : read_names(text, at, false);
   }
   if (at == text.size() && result.kind == Override::Kind::kDelete) return result;
   if (at == text.size()) throw GrammarError{"expected = and a value", at};

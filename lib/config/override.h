@@ -27,8 +27,9 @@ struct Override {
   std::string origin() const { return "override " + std::to_string(number); }
 };
 
-/// Hydra's override grammar without sweeps and functions. An unquoted word may hold everything but
-/// `,()[]{}'"=`, more than Hydra allows. Throws ConfigError with the override's number, column (1-
+/// Hydra's override grammar (version 1.3) without sweeps. Beyond Hydra an unquoted text may hold
+/// any character but `,()[]{}'"=`, and a key of a {map} may be quoted; a key of a {map} that comes
+/// twice is an error. Throws ConfigError with the override's number, column (1-
 /// based) and text.
 Override parse_override(const std::string& text, int number);
 

@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "base/error.h"
+#include "config/python_text.h"
 #include "config/scalar.h"
 #include "config/tree.h"
 
@@ -40,7 +41,8 @@ std::string inline_text(const Node& node, bool nested) {
     static const std::regex kPlainKey("[A-Za-z0-9_][A-Za-z0-9_.-]*");
     std::string text;
     for (const auto& [name, child] : node.items()) {
-      const bool plain = name.size() < 200 && std::regex_match(name, kPlainKey);
+      const bool plain = name.size() < 200 && std::regex_match(name, kPlainKey) &&
+                         key_name(scalar_from_command_line(name)) == name;
       text += (text.empty() ? "" : ", ") + (plain ? name : quote_inline(name)) + ": " +
               inline_text(child, true);
     }

@@ -15,19 +15,23 @@ namespace {
 
 constexpr std::string_view kSuffix = ".yaml";
 
-/// The word after `# @package` in the comment lines at the top.
+/// The word after `# @package` in the lines `# @key value` at the top, before any other comment.
 std::optional<std::string> package_header(const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
-  while (std::getline(lines, line)) {
+  std::istringstream lines(text.substr(0, 512));
+  std::optional<std::string> package;
+  for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::string hash, keyword, package;
-    words >> hash >> keyword >> package;
+    std::string hash, keyword, value;
+    words >> hash;
     if (hash.empty()) continue;
-    if (hash[0] != '#') return std::nullopt;
-    if (hash == "#" && keyword == "@package") return package;
+    if (hash[0] != '#') break;
+    keyword = hash.substr(hash.find_first_not_of('#') == std::string::npos ? hash.size() : 1);
+    if (keyword.empty()) words >> keyword;
+    if (!keyword.starts_with('@')) break;
+    words >> value;
+    if (keyword == "@package") package = value;
   }
-  return std::nullopt;
+  return package;
 }
 
 }  // namespace

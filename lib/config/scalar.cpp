@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <limits>
 #include <regex>
+#include <sstream>
+
+#include "config/value_lexer.h"
 
 namespace verlcpp::config {
 
@@ -29,19 +32,9 @@ bool digits_ahead(const std::string& word) {
                                           [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// Nothing when the number does not fit in 64 bits.
-std::optional<int64_t> to_integer(const std::string& word) {
-  std::string digits = without_underscores(word);
-  const bool negative = digits[0] == '-';
-  if (digits[0] == '-' || digits[0] == '+') digits.erase(0, 1);
-  int base = 10;
-  if (digits.size() > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'b')) {
-    base = digits[1] == 'x' ? 16 : 2;
-    digits.erase(0, 2);
-  } else if (digits.size() > 1 && digits[0] == '0') {
-    base = 8;
-  }
-  if (negative) digits.insert(0, "-");
+/// Digits of a base, maybe with a sign; nothing when the number does not fit in 64 bits.
+std::optional<int64_t> to_integer(std::string digits, int base) {
+  if (digits.starts_with('+')) digits.erase(0, 1);
   int64_t value = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, value, base);
@@ -53,14 +46,54 @@ double to_float(const std::string& word) {
   return std::strtod(without_underscores(word).c_str(), nullptr);
 }
 
+double infinity(bool negative) {
+  const double value = std::numeric_limits<double>::infinity();
+  return negative ? -value : value;
+}
+
+/// YAML 1.1: 0b and 0x, a leading 0 for octal, and base 60 with colons.
+std::optional<int64_t> integer_from_yaml(const std::string& word) {
+  std::string digits = without_underscores(word);
+  const std::string sign = digits[0] == '-' ? "-" : "";
+  if (digits[0] == '-' || digits[0] == '+') digits.erase(0, 1);
+  if (digits.starts_with("0x")) return to_integer(sign + digits.substr(2), 16);
+  if (digits.starts_with("0b")) return to_integer(sign + digits.substr(2), 2);
+  if (digits.starts_with("0")) return to_integer(sign + digits, 8);
+  if (digits.find(':') == std::string::npos) return to_integer(sign + digits, 10);
+  int64_t total = 0;
+  std::istringstream parts(digits);
+  for (std::string part; std::getline(parts, part, ':');) {
+    const auto value = to_integer(part, 10);
+    if (!value || __builtin_mul_overflow(total, int64_t{60}, &total) ||
+        __builtin_add_overflow(total, *value, &total)) {
+      return std::nullopt;
+    }
+  }
+  return sign.empty() ? total : -total;
+}
+
+double float_from_yaml(const std::string& word) {
+  if (word.find(':') == std::string::npos) return to_float(word);
+  const bool sign = word[0] == '-' || word[0] == '+';
+  double total = 0;
+  std::istringstream parts(word.substr(sign ? 1 : 0));
+  for (std::string part; std::getline(parts, part, ':');) total = total * 60 + to_float(part);
+  return word[0] == '-' ? -total : total;
+}
+
 }  // namespace
 
 Scalar scalar_from_yaml(const std::string& word) {
-  static const std::regex kInt("[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]+)");
+  static const std::regex kInt(
+      "[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]+|[1-9][0-9_]*(?::[0-5]?[0-9])+)");
+  // YAML's own rules and OmegaConf's. Neither has a sign before `.5`, nor `.5e3` without one in
+  // the exponent.
   static const std::regex kFloat(
-      "[-+]?[0-9]+(?:_[0-9]+)*\\.[0-9_]*(?:[eE][-+]?[0-9]+)?"
+      "[-+]?[0-9][0-9_]*\\.[0-9_]*(?:[eE][-+][0-9]+)?"
+      "|[-+]?[0-9]+(?:_[0-9]+)*\\.[0-9_]*(?:[eE][-+]?[0-9]+)?"
       "|[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+"
-      "|[-+]?\\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+)?");
+      "|\\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
+      "|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\\.[0-9_]*");
   if (word.empty() || word == "~" || word == "null" || word == "Null" || word == "NULL") return {};
   for (const std::string_view truth : {"true", "yes", "on", "false", "no", "off"}) {
     if (lower(word) != truth) continue;
@@ -72,16 +105,13 @@ Scalar scalar_from_yaml(const std::string& word) {
     return truth == "true" || truth == "yes" || truth == "on";
   }
   if (digits_ahead(word)) {
+    if (std::regex_match(word, kFloat)) return float_from_yaml(word);
     if (std::regex_match(word, kInt)) {
-      if (const auto value = to_integer(word)) return *value;
+      if (const auto value = integer_from_yaml(word)) return *value;
     }
-    if (std::regex_match(word, kFloat)) return to_float(word);
   }
   static const std::regex kInf("[-+]?\\.(?:inf|Inf|INF)");
-  if (word.size() <= 5 && std::regex_match(word, kInf)) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    return word[0] == '-' ? -infinity : infinity;
-  }
+  if (word.size() <= 5 && std::regex_match(word, kInf)) return infinity(word[0] == '-');
   if (word == ".nan" || word == ".NaN" || word == ".NAN") {
     return std::numeric_limits<double>::quiet_NaN();
   }
@@ -89,28 +119,13 @@ Scalar scalar_from_yaml(const std::string& word) {
 }
 
 Scalar scalar_from_command_line(const std::string& word) {
-  static const std::string kDigits = "(?:0|[1-9](?:_?[0-9])*)";
-  static const std::string kFraction = "\\.[0-9](?:_?[0-9])*";
-  static const std::regex kInt("[-+]?" + kDigits);
-  static const std::regex kFloat("[-+]?(?:" + kDigits + "\\.|(?:" + kDigits + ")?" + kFraction +
-                                 "|(?:" + kDigits + "\\.|(?:" + kDigits + ")?" + kFraction + "|" +
-                                 kDigits + ")[eE][-+]?[0-9](?:_?[0-9])*)");
-  const std::string lowered = lower(word);
+  const std::string lowered = word.size() <= 5 ? lower(word) : "";
   if (lowered == "null") return {};
   if (lowered == "true" || lowered == "false") return lowered == "true";
-  const bool negative = lowered.starts_with('-');
-  const std::string unsigned_word =
-      negative || lowered.starts_with('+') ? lowered.substr(1) : lowered;
-  if (unsigned_word == "inf") {
-    const double infinity = std::numeric_limits<double>::infinity();
-    return negative ? -infinity : infinity;
-  }
-  if (unsigned_word == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (digits_ahead(word)) {
-    if (std::regex_match(word, kInt)) {
-      if (const auto value = to_integer(word)) return *value;
-    }
-    if (std::regex_match(word, kFloat)) return to_float(word);
+  bool is_integer = false;
+  if (!word.empty() && number_length(word, 0, is_integer) == word.size()) {
+    if (!is_integer) return to_float(word);
+    if (const auto value = to_integer(without_underscores(word), 10)) return *value;
   }
   return string_or_interpolation(word);
 }

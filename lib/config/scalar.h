@@ -12,8 +12,8 @@
 namespace verlcpp::config {
 
 /// A plain (unquoted) YAML word: null, bool (true/false/yes/no/on/off), int (100_000, 0x1f, 0b1,
-/// 017), float (1e-6, 1., .inf), else a string or an interpolation. Numbers in base 60 stay
-/// strings.
+/// 017, 1:30 in base 60), float (1e-6, 1., .inf), else a string or an interpolation. An integer
+/// of more than 64 bits stays a string.
 Scalar scalar_from_yaml(const std::string& word);
 
 /// An unquoted word of the command line: null, true, false, inf and nan in any case, int, float,

@@ -156,13 +156,17 @@ void Node::merge(const Node& over) {
     *this = over;
     return;
   }
+  const auto is_missing = [](const Node& node) {
+    const auto* text = node.get_if<std::string>();
+    return text != nullptr && *text == "???";
+  };
   for (const auto& [name, value] : over.items()) {
     Map& mine = items();
     const auto same = [&name = name](const auto& item) { return item.first == name; };
     const auto found = std::find_if(mine.begin(), mine.end(), same);
     if (found == mine.end()) {
       mine.emplace_back(name, value);
-    } else {
+    } else if (!is_missing(value)) {
       found->second.merge(value);
     }
   }

@@ -16,12 +16,16 @@ struct GrammarError {
   size_t position = 0;  // zero-based
 };
 
-/// Reads text[start..] as one value: a quoted or unquoted word, [list] or {map}; empty is ''.
-/// Every node gets `origin`. Throws GrammarError.
+/// Reads text[start..] as one value of an override: a quoted or unquoted text, [list], {map} or
+/// cast(...); empty is ''. Every node gets `origin`. Throws GrammarError.
 Node parse_value(std::string_view text, size_t start, const Origin& origin);
 
-/// Reads text[start..] as comma-separated values. Throws GrammarError.
+/// Reads text[start..] as the comma-separated arguments of a resolver, where a missing one is ''.
+/// Throws GrammarError.
 List parse_arguments(std::string_view text, size_t start, const Origin& origin);
+
+/// Reads a whole text as one argument of a resolver, as oc.decode does. Throws GrammarError.
+Node parse_argument(std::string_view text, const Origin& origin);
 
 /// One past the `}` that closes the `${` at `start`, minding nested braces and quotes. Throws
 /// GrammarError when it is never closed.

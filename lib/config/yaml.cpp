@@ -1,10 +1,13 @@
 #include "config/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/error.h"
+#include "config/python_text.h"
 #include "config/scalar.h"
 
 namespace verlcpp::config {
@@ -13,24 +16,43 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const std::string& file) : file_(file) {}
+  Reader(const std::string& text, const std::string& file) : text_(text), file_(file) {}
 
   Node read(const YAML::Node& yaml) const {
     const Origin origin{file_ + ":" + std::to_string(yaml.Mark().line + 1)};
+    const std::string& tag = yaml.Tag();
+    const bool plain = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:map" ||
+                       tag == "tag:yaml.org,2002:seq";
+    if (!yaml.IsScalar() && !yaml.IsNull() && !plain) refuse_tag(yaml);
     if (yaml.IsMap()) return read_map(yaml, origin);
     if (yaml.IsSequence()) {
       List items;
-      for (const YAML::Node& element : yaml) items.push_back(read(element));
+      for (const YAML::Node& element : yaml) {
+        if (element.IsNull()) refuse_gap(element.Mark());
+        items.push_back(read(element));
+      }
       return Node::list(std::move(items), origin);
     }
     if (yaml.IsNull()) return Node(Scalar(), origin);
-    const std::string& tag = yaml.Tag();
-    if (tag == "?" || tag.empty()) return Node(scalar_from_yaml(yaml.Scalar()), origin);
+    if (tag == "?" || tag.empty()) {
+      if (yaml.Scalar() == "=" || yaml.Scalar() == "<<") {
+        fail(yaml.Mark(), "a lone " + yaml.Scalar() + " is no value in YAML 1.1; quote it");
+      }
+      return Node(scalar_from_yaml(yaml.Scalar()), origin);
+    }
     // "!" marks a quoted scalar.
     if (tag == "!" || tag == "tag:yaml.org,2002:str") {
+      require_quote(yaml);
+      const auto at = static_cast<size_t>(std::max(yaml.Mark().pos, 0));
+      const bool quoted = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
+      if (tag == "!" && yaml.Scalar().empty() && !quoted) return Node(Scalar(), origin);
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }
-    fail(yaml.Mark(), "the tag " + tag + " is not supported; write the value without a tag");
+    refuse_tag(yaml);
+  }
+
+  [[noreturn]] void refuse_tag(const YAML::Node& yaml) const {
+    fail(yaml.Mark(), "the tag " + yaml.Tag() + " is not supported; write the value without a tag");
   }
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message) const {
@@ -40,24 +62,97 @@ class Reader {
 
  private:
   Node read_map(const YAML::Node& yaml, const Origin& origin) const {
-    Map items;
+    Node merged = Node::map({}, origin);
+    Map own;
     for (const auto& item : yaml) {
       const YAML::Node& key = item.first;
-      if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
-      std::string name = key.IsNull() ? "null" : key.Scalar();
-      if (name == "<<") fail(key.Mark(), "merge keys (<<) are not supported");
+      if (key.IsScalar() && key.Scalar() == "<<" && key.Tag() == "?") {
+        merge_into(merged.items(), item.second);
+        continue;
+      }
+      if (item.second.IsNull() && yaml.Style() != YAML::EmitterStyle::Flow) require_colon(key);
+      std::string name = key_of(key);
       const auto same = [&](const auto& other) { return other.first == name; };
-      if (std::any_of(items.begin(), items.end(), same)) {
+      if (std::any_of(own.begin(), own.end(), same)) {
         fail(key.Mark(), "the key " + name + " comes twice in one map");
       }
       Node child = read(item.second);
       // A value may start on a later line; people look for the key.
       child.set_origin(Origin{file_ + ":" + std::to_string(key.Mark().line + 1)});
-      items.emplace_back(std::move(name), std::move(child));
+      own.emplace_back(std::move(name), std::move(child));
     }
-    return Node::map(std::move(items), origin);
+    put_over(merged.items(), own);
+    return merged;
   }
 
+  std::string key_of(const YAML::Node& key) const {
+    if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
+    if (key.IsNull()) fail(key.Mark(), "a key cannot be null");
+    require_quote(key);
+    if (key.Tag() != "?") return key.Scalar();
+    const Scalar typed = scalar_from_yaml(key.Scalar());
+    if (std::holds_alternative<std::monostate>(typed)) fail(key.Mark(), "a key cannot be null");
+    return key_name(typed);
+  }
+
+  /// The library takes [a, , b] for a null between two commas.
+  void refuse_gap(const YAML::Mark& mark) const {
+    const auto at = static_cast<size_t>(mark.pos);
+    if (mark.pos >= 0 && at < text_.size() && text_[at] == ',') {
+      fail(mark, "a value is missing before this comma");
+    }
+  }
+
+  /// The library takes a line without a colon for a key without a value.
+  void require_colon(const YAML::Node& key) const {
+    const YAML::Mark mark = key.Mark();
+    const auto start = static_cast<size_t>(mark.pos);
+    if (!key.IsScalar() || mark.pos < 0 || start >= text_.size()) return;
+    if (text_.find("? ") < start || text_.find("?\n") < start) return;  // it may stand alone
+    const size_t end = std::min(text_.find('\n', start), text_.size());
+    for (size_t colon = text_.find(':', start); colon < end; colon = text_.find(':', colon + 1)) {
+      if (colon + 1 >= end || text_[colon + 1] == ' ' || text_[colon + 1] == '\r') return;
+    }
+    fail(mark, "not YAML: a colon is missing after this key");
+  }
+
+  /// The library closes a quote at the end of the file by itself.
+  void require_quote(const YAML::Node& text) const {
+    const YAML::Mark mark = text.Mark();
+    const auto start = static_cast<size_t>(mark.pos);
+    if (mark.pos < 0 || start >= text_.size()) return;
+    const char quote = text_[start];
+    if (quote != '"' && quote != '\'') return;
+    for (size_t i = start + 1; i < text_.size(); ++i) {
+      if (text_[i] == quote) return;
+      if (quote == '"' && text_[i] == '\\') ++i;
+    }
+    fail(mark, "not YAML: this quote is never closed");
+  }
+
+  /// `<<: *base`, or a list of them, of which the first counts.
+  void merge_into(Map& items, const YAML::Node& base) const {
+    if (base.IsSequence()) {
+      for (size_t i = base.size(); i > 0; --i) merge_into(items, base[i - 1]);
+      return;
+    }
+    if (!base.IsMap()) fail(base.Mark(), "<< takes a map, or a list of maps");
+    put_over(items, read(base).items());
+  }
+
+  static void put_over(Map& items, const Map& over) {
+    for (const auto& [name, value] : over) {
+      const auto same = [&name = name](const auto& item) { return item.first == name; };
+      const auto found = std::find_if(items.begin(), items.end(), same);
+      if (found == items.end()) {
+        items.emplace_back(name, value);
+      } else {
+        found->second = value;
+      }
+    }
+  }
+
+  const std::string& text_;
   const std::string& file_;
 };
 
@@ -76,22 +171,57 @@ void refuse_tabs(const std::string& text, const Reader& reader) {
   }
 }
 
+/// Counts documents. The library makes them up without end out of some texts (","), so they are not
+/// loaded before they are counted.
+class DocumentCounter : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    ++count;
+    start = mark;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  int count = 0;
+  YAML::Mark start;  // of the last
+};
+
+void refuse_second_document(const std::string& text, const Reader& reader) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentCounter documents;
+  while (documents.count < 2 && parser.HandleNextDocument(documents)) {
+  }
+  if (documents.count < 2) return;
+  const auto at = static_cast<size_t>(std::max(documents.start.pos, 0));
+  const bool marked = at < text.size() && text.compare(at, 3, "---") == 0;
+  reader.fail(documents.start, marked ? "one file holds one document, here a second one begins"
+                                      : "not YAML: text that belongs to nothing before it");
+}
+
 }  // namespace
 
 Node parse_yaml(const std::string& text, const std::string& file) {
-  const Reader reader(file);
-  std::vector<YAML::Node> documents;
+  const Reader reader(text, file);
+  YAML::Node document;
   try {
-    documents = YAML::LoadAll(text);
+    refuse_second_document(text, reader);
+    document = YAML::Load(text);
   } catch (const YAML::Exception& error) {
     refuse_tabs(text, reader);
     reader.fail(error.mark, "not YAML: " + error.msg);
   }
-  if (documents.size() > 1) {
-    reader.fail(documents[1].Mark(), "one file holds one document, here a second one begins");
-  }
-  if (documents.empty() || documents[0].IsNull()) return Node::map({}, Origin{file + ":1"});
-  return reader.read(documents[0]);
+  if (document.IsNull()) return Node::map({}, Origin{file + ":1"});
+  return reader.read(document);
 }
 
 }  // namespace verlcpp::config

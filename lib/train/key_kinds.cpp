@@ -129,7 +129,8 @@ config::KnownKeys known_keys(const config::Node& tree) {
                    "global_profiler.global_tool_config.nsys.controller_nsight_options",
                    "global_profiler.global_tool_config.nsys.worker_nsight_options",
                    "transfer_queue.backend"},
-          .old_keys = old_keys()};
+          .old_keys = old_keys(),
+          .free_groups = true};
 }
 
 void apply_moved_keys(config::Node& tree) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "config/bind.h"
 #include "config/compose.h"
 #include "train/key_kinds.h"
 #include "train/validate_checks.h"
@@ -57,6 +58,10 @@ class KeyCheck {
 
   void walk(const config::Node& node, const std::string& key) {
     const bool group = node.is_map() && !node.items().empty();
+    if (is_new_root(node, key)) {
+      without_effect_.push_back(key + " (" + node.origin().text + ")");
+      return;
+    }
     if (group && (is_shipped(node.origin()) || !moves(key))) {
       for (const auto& [name, child] : node.items()) {
         walk(child, key.empty() ? name : key + "." + name);
@@ -76,6 +81,12 @@ class KeyCheck {
   }
 
  private:
+  /// A group that nobody but an override knows.
+  static bool is_new_root(const config::Node& node, const std::string& key) {
+    return !key.empty() && key.find('.') == std::string::npos && config::is_added_group(node) &&
+           shipped_tree().find(key) == nullptr && answers_about(key).empty();
+  }
+
   void visit(const config::Node& node, const std::string& key) {
     const std::vector<KeyAnswer> answers = answers_about(key);
     if (answers.empty() || answers[0].kind == KeyKind::kHonoured) return;

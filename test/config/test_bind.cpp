@@ -19,6 +19,11 @@ struct Inner {
   }
 };
 
+struct Nothing {
+  template <class V>
+  void fields(V&) {}
+};
+
 struct Outer {
   bool flag = false;
   std::string name;
@@ -109,4 +114,18 @@ TEST_CASE("bind: unknown and missing keys are all reported together") {
         "  1. name is missing: no file sets it, or an override with ~ deleted it\n"
         "  2. inner.lr='x' (override 3): must be a number\n"
         "  3. other (override 1) is not a known key; --cfg job prints the keys there are");
+}
+
+TEST_CASE("bind: an override may add a group at the root where that is allowed, a file may not") {
+  const auto problems = [](const std::string& yaml, const std::vector<std::string>& overrides) {
+    KnownKeys known;
+    known.free_groups = true;
+    Binder binder(known);
+    Nothing nothing;
+    binder.bind(composed({{"main.yaml", yaml}}, overrides), "", nothing);
+    return binder.problems();
+  };
+  CHECK(problems("{}", {"+mine.x=1"}).empty());
+  CHECK(problems("{}", {"+mine=1"}).size() == 1);
+  CHECK(problems("mine: {x: 1}", {}).size() == 1);
 }

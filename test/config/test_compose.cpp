@@ -26,7 +26,7 @@ const Files kEngines = {
      "defaults:\n  - model_engine: one\n  - actor@a.actor: ${model_engine}_actor\n  - _self_\n"
      "top: 1\n"},
     {"model_engine/one.yaml", "# @package _global_\nmodel_engine: one\n"},
-    {"model_engine/two.yaml", "# text before\n# @package _global_\nmodel_engine: two\n"},
+    {"model_engine/two.yaml", "\n# @other x\n# @package _global_\nmodel_engine: two\n"},
     {"actor/one_actor.yaml",
      "defaults: [../optim@optim: sgd, actor, _self_]\nname: one\noptim: {wd: 3}\n"},
     {"actor/two_actor.yaml", "defaults: [../optim@optim: adam, actor]\nname: two\n"},
@@ -187,6 +187,7 @@ TEST_CASE("compose: adding, forcing and deleting follow Hydra") {
   CHECK(part({"+b.z=2"}, "b") == "{z: 2}");
   CHECK(part({"~d.k"}, "d") == "{}");
   CHECK(part({"~d.k=1"}, "d") == "{}");
+  CHECK(part({"~d.k=null"}, "d") == "{}");
   CHECK(part({"~l.0"}, "l") == "[2]");
   CHECK(part({"~s", "+s.x=4"}, "s") == "{x: 4}");
   CHECK(composed(kValues, {"+free.a.b=1"}).find("free.a")->origin().text == "override 1");
@@ -215,6 +216,71 @@ TEST_CASE("compose: wrong value overrides say what would be right") {
   CHECK(error_of(kValues, {"~s.x=2"}) == "~s.x=2 (override 1): s.x is 1 (conf/main.yaml:1)");
   CHECK(error_of(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");
   CHECK(contains(error_of(kValues, {"name=[1"}), "override 1, column 6: "));
+}
+
+TEST_CASE("compose: layers merge as OmegaConf merges them") {
+  Files files = {{"main.yaml", "defaults: [base]\nx: ?\?\?\nm:\n  y: ?\?\?\n  z: ?\?\?\n"},
+                 {"base.yaml", "x: 1\nm: {y: 2}\n"}};
+  CHECK(tree_text(files) == "{x: 1, m: {y: 2, z: '?\?\?'}}");
+  CHECK(tree_text(files, {"+m.z=3", "x=?\?\?"}) == "{x: '?\?\?', m: {y: 2, z: 3}}");
+  files["main.yaml"] = "defaults: [base]\nm: [1]\n";
+  CHECK(error_of(files) ==
+        "m is a map (conf/base.yaml:2) and cannot become a list (conf/main.yaml:2)");
+  CHECK(error_of(kValues, {"++l={k: 1}"}) ==
+        "++l={k: 1} (override 1): l is a list (conf/main.yaml:4) and cannot become a map (override "
+        "1)");
+}
+
+TEST_CASE("compose: a map over a key that leads to a map is merged with what it leads to") {
+  Files files = {{"base.yaml", "a: {x: 1, y: '${z}'}\nb: ${a}\nc: ${b}\nd: {e: '${a}'}\nz: 3\n"},
+                 {"main.yaml", "defaults: [base]\nb: {x: 2}\nc: {w: 4}\n"}};
+  CHECK(tree_text(files, {"d={e: {x: 5}}"}) ==
+        "{a: {x: 1, y: ${z}}, b: {x: 2, y: ${z}}, c: {x: 2, y: ${z}, w: 4}, "
+        "d: {e: {x: 5, y: ${z}}}, z: 3}");
+  files["main.yaml"] = "defaults: [base]\nb: 1\n";
+  CHECK(to_inline(*composed(files).find("b")) == "1");
+  CHECK(to_inline(*composed(files, {"d.e={x: 5}"}).find("d.e")) == "{x: 5}");
+}
+
+TEST_CASE("compose: the header of a file stands before any other comment") {
+  const auto text = [](const std::string& header) {
+    return tree_text({{"main.yaml", "defaults: [g: a]\n"}, {"g/a.yaml", header + "x: 1\n"}});
+  };
+  CHECK(text("\n#@package b.c\n") == "{b: {c: {x: 1}}}");
+  CHECK(text("# text\n# @package b.c\n") == "{g: {x: 1}}");
+  CHECK(text("# @package _global_.d\n") == "{d: {x: 1}}");
+}
+
+TEST_CASE("compose: choices that have to be made, deleted ones, and ones that are no file twice") {
+  Files files = {{"main.yaml", "defaults:\n  - g: ?\?\?\n"}, {"g/a.yaml", "x: 1\n"}};
+  CHECK(error_of(files) ==
+        "conf/main.yaml:2: g has to be chosen: write g=NAME; only a is available");
+  CHECK(tree_text(files, {"g=a"}) == "{g: {x: 1}}");
+  CHECK(tree_text(files, {"g=a", "~g=a"}) == "{}");
+  CHECK(error_of(files, {"g=a", "~h"}) ==
+        "~h (override 2): there is no key h; --cfg job prints the keys there are");
+  files["main.yaml"] = "defaults: [g@p: null, g@p: null]\n";
+  CHECK(tree_text(files) == "{}");
+  files["main.yaml"] = "defaults: [g: null, g: a]\n";
+  CHECK(contains(error_of(files), "conf/main.yaml:1: the group g is already in the defaults"));
+}
+
+TEST_CASE("compose: an override that a later one beats is told") {
+  const auto notes = [](const std::vector<std::string>& overrides) {
+    return compose({{in_memory("conf", kValues)}, "main", overrides}).notes;
+  };
+  CHECK(
+      notes({"s.x=5", "name=a", "s.x=6"}) ==
+      std::vector<std::string>{"s.x=5 (override 1) has no effect: s.x=6 (override 3) comes later"});
+  CHECK(notes({"s.x=5", "~s"}).size() == 1);
+  CHECK(notes({"s.x=5", "s=1"}).size() == 1);
+  CHECK(notes({"s.x=5", "s.x=5"}).empty());
+  CHECK(notes({"s={x: 5}", "s={y: 6}"}).empty());
+  CHECK(notes({"s.x=5", "s.y=5", "~n"}).empty());
+  const ComposeRequest engines{{in_memory("conf", kEngines)},
+                               "main",
+                               {"model_engine=one", "a.actor.name=x", "model_engine=two"}};
+  CHECK(compose(engines).notes.size() == 1);
 }
 
 TEST_CASE("compose: the first search path wins, file by file") {

@@ -11,7 +11,7 @@ namespace {
 /// `k` of "k: <text>" beside some fixed neighbours, resolved.
 Node value(const std::string& text) {
   const std::string neighbours =
-      "one: 1\nnothing: null\nopen: \"?\?\?\"\nrate: 1e-6\nyes: true\nword: text\nlist: [5, {x: "
+      "one: 1\nnothing: null\nopen: \"?\?\?\"\nrate: 1e-6\nflag: true\nword: text\nlist: [5, {x: "
       "6}]\n"
       "group:\n  a: 1\n  b: ${.a}\n  c: ${word}\n  deep:\n    d: ${..a}\n    e: ${...one}\n"
       "alias: ${group}\n";
@@ -29,7 +29,7 @@ TEST_CASE("interpolation: plain keys keep the type") {
   CHECK(shown("${one}") == "1");
   CHECK(shown("${ one }") == "1");
   CHECK(shown("${rate}") == "1e-06");
-  CHECK(shown("${yes}") == "True");
+  CHECK(shown("${flag}") == "True");
   CHECK(shown("${nothing}") == "null");
   CHECK(shown("'${list[0]}'") == "5");
   CHECK(shown("${list.1.x}") == "6");
@@ -52,12 +52,14 @@ TEST_CASE("interpolation: a whole group is resolved where it stands") {
 }
 
 TEST_CASE("interpolation: string pieces print as Python prints them") {
-  CHECK(shown("a/${one}-${rate}-${yes}-${nothing}/${word}") == "'a/1-1e-06-True-None/text'");
+  CHECK(shown("a/${one}-${rate}-${flag}-${nothing}/${word}") == "'a/1-1e-06-True-None/text'");
   CHECK(shown("'\\${one} ${one}'") == "'\\${one} 1'");
   CHECK(*value("'\\${one} ${one}'").get_if<std::string>() == "${one} 1");
   CHECK(*value("'\\\\${one}'").get_if<std::string>() == "\\1");
-  CHECK(shown("'${wo${oc.select:none,rd}}'") == "'text'");
-  CHECK(contains(error_of("x-${list}"), "a list or a group cannot be part of a string"));
+  CHECK(shown("x-${list}") == R"('x-[5, {\'x\': 6}]')");
+  CHECK(shown("'${list} ${oc.select:none,[\"it''s\",null]}'") ==
+        R"('[5, {\'x\': 6}] ["it\'s", None]')");
+  CHECK(shown("x${open}") == "'?\?\?'");
 }
 
 TEST_CASE("interpolation: oc.select and its typed defaults") {
@@ -85,10 +87,25 @@ TEST_CASE("interpolation: oc.select and its typed defaults") {
   CHECK(shown("${oc.select:one,${missing}}") == "1");
 }
 
+TEST_CASE("interpolation: keys and arguments are cut as OmegaConf cuts them") {
+  CHECK(shown("'${${oc.select:none,word}}'") == "'text'");
+  CHECK(shown("'${group[${oc.select:none,a}]}'") == "1");
+  CHECK(shown("'${oc.${oc.select:none,select}:one}'") == "1");
+  CHECK(shown("'${oc.select:none,[1,,x]}'") == "[1, '', x]");
+  CHECK(shown("'${oc.select: none , a b }'") == "'a b'");
+  CHECK(shown(R"('${oc.select:none,a\,b\ }')") == "'a,b '");
+  CHECK(shown(R"('${oc.select:none,x\\${one}}')") == R"('x\1')");
+  CHECK(shown(R"('${oc.select:none,"it is ${oc.select:none,"x"}"}')") == "'it is x'");
+  CHECK(shown(R"('${oc.select:none,"\${one}"}')") == R"('\${one}')");
+}
+
 TEST_CASE("interpolation: oc.env") {
   setenv("VERLCPP_TEST_ENV", "12", 1);
   unsetenv("VERLCPP_TEST_UNSET");
-  CHECK(shown("${oc.env:VERLCPP_TEST_ENV}") == "12");
+  CHECK(shown("${oc.env:VERLCPP_TEST_ENV}") == "'12'");
+  CHECK(shown("'${oc.decode:${oc.env:VERLCPP_TEST_ENV}}'") == "12");
+  CHECK(shown("${oc.env:VERLCPP_TEST_UNSET,5}") == "'5'");
+  CHECK(shown("${oc.env:VERLCPP_TEST_UNSET,null}") == "null");
   CHECK(shown("${oc.env:VERLCPP_TEST_UNSET,a b}") == "'a b'");
   CHECK(contains(error_of("${oc.env:VERLCPP_TEST_UNSET}"), "VERLCPP_TEST_UNSET is not set"));
 }
@@ -121,7 +138,13 @@ TEST_CASE("interpolation: errors name the key, the text and the place") {
   CHECK(error_of("${worb}") == "k=${worb} (x.yaml:16): there is no key worb; did you mean word?");
   CHECK(error_of("${k}") == "k=${k} (x.yaml:16): the interpolations form a cycle: k -> k");
   CHECK(contains(error_of("{a: '${k.b}', b: '${k}'}"), "the interpolations form a cycle: "));
-  CHECK(contains(error_of("${oc.decode:x}"), "unknown resolver oc.decode; there are oc.select"));
+  CHECK(contains(error_of("${oc.dict:x}"), "unknown resolver oc.dict; there are oc.select"));
+  CHECK(contains(error_of("'${wo${word}}'"), "unexpected { in a key"));
+  CHECK(contains(error_of("'${${one}}'"), "1 is no string and names no key"));
+  CHECK(contains(error_of("'${oc.select:}'"), "oc.select takes a key and a default"));
+  CHECK(contains(error_of("'${oc.decode:\"[1\"}'"), "there is no ] that closes this ["));
+  CHECK(contains(error_of("'${oc.select:a,b(c)}'"), "a resolver's arguments hold no calls"));
+  CHECK(contains(error_of("'${oc.select:a,b#}'"), "unexpected #; quote a text that holds one"));
   CHECK(contains(error_of("${oc.select:a,b,c}"), "oc.select takes a key and a default"));
   CHECK(contains(error_of("'${one'"), "there is no } that closes this ${"));
   CHECK(contains(error_of("'${}'"), "a key is missing or incomplete"));

@@ -117,7 +117,22 @@ TEST_CASE("override: values are typed as Hydra types them") {
       {"${b.c}", "interpolation", "${b.c}"},
       {"x${b}y", "interpolation", "'x${b}y'"},
       {"'${b} c'", "interpolation", "'${b} c'"},
-      {"${oc.select:a.b,{x:1}}", "interpolation", "'${oc.select:a.b,{x:1}}'"},
+      {"'${oc.select:a.b,{x:1}}'", "interpolation", "'${oc.select:a.b,{x:1}}'"},
+      {"x : y: ", "string", "'x : y: '"},
+      {"$\\{b\\}", "interpolation", "${b}"},
+      {"1.5.2", "string", "'1.5.2'"},
+      {"[1, 2 ]", "list", "[1, 2]"},
+      {"{1_0: a, 1.50: b, true: c, x\\,y: d}", "map", "{10: a, 1.5: b, True: c, 'x,y': d}"},
+      {"int(3.7)", "integer", "3"},
+      {"int(' -1_0 ')", "integer", "-10"},
+      {"float (1)", "float", "1.0"},
+      {"float(Infinity)", "float", "inf"},
+      {"str([1.0, {a: true}])", "list", "['1.0', {a: 'true'}]"},
+      {"[bool(0),bool(value='TRUE'),bool(null)]", "list", "[False, True, False]"},
+      {"str(int(2.5))", "string", "'2'"},
+      {"sort([3,1.5,true])", "list", "[True, 1.5, 3]"},
+      {"sort([b,a,c],reverse=true)", "list", "[c, b, a]"},
+      {R"(str('\${b}'))", "string", R"('\${b}')"},
       {R"('\${b}')", "string", R"('\${b}')"},
       {"[]", "list", "[]"},
       {"[1, 2.0,'x' , y]", "list", "[1, 2.0, x, y]"},
@@ -171,9 +186,26 @@ TEST_CASE("override: a syntax error names number, column and text") {
   CHECK(contains(error("a='x'y"), "column 6: there is text after the value"));
   CHECK(contains(error("a=1]"), "column 4: there is text after the value"));
   CHECK(contains(error("a=${b"), "column 3: there is no } that closes this ${"));
-  CHECK(contains(error("a=${oc.select:b,'x}"), "column 17: this quote is never closed"));
+  CHECK(contains(error("a=${b:${c}}"), "column 11: an unquoted ${...} ends at its first }"));
+  CHECK(contains(error("a=[1] "), "column 7: there is text after the value"));
+  CHECK(contains(error("a={null:1}"), "column 4: a key cannot be null"));
+  CHECK(contains(error("a={$b:1}"), "(no ConfigError)"));
   CHECK(contains(error("a=1,2"), "column 4: several values for one key are a sweep"));
-  CHECK(contains(error("a=range(1,3)"), "column 8: functions and casts are not supported"));
+  CHECK(contains(error("a=range(1,3)"), "column 3: range() is for sweeps, and this is one value"));
+  CHECK(contains(error("a=[x,f(1)]"), "column 6: unknown function f; there are int, float, str,"));
+  CHECK(contains(error("a=int(x)"), "column 3: int() cannot convert 'x'"));
+  CHECK(contains(error("a=int(1e30)"), "column 3: int() cannot convert 1e+30"));
+  CHECK(contains(error("a=bool(2x)"), "column 3: bool() cannot convert '2x'"));
+  CHECK(contains(error("a=str(1,2)"), "column 3: str() of several values is a sweep"));
+  CHECK(contains(error("a=int()"), "column 3: int() needs a value"));
+  CHECK(contains(error("a=int(1"), "column 6: there is no ) that closes this ("));
+  CHECK(contains(error("a=int(x=1)"), "column 3: int() has no argument x"));
+  CHECK(contains(error("a=sort([1,b])"), "column 3: sort() takes numbers or strings"));
+  CHECK(contains(error("a=sort(reverse=true,[1])"), "column 21: an argument without a name"));
+  CHECK(contains(error("0=1"), "column 1: a key is missing"));
+  CHECK(contains(error("a.01=1"), "column 4: unexpected '1' in a key"));
+  CHECK(contains(error("a/b.c=1"), "column 4: unexpected '.' in a key"));
+  CHECK(contains(error("a$/b=1"), "column 2: unexpected '$' in a group"));
   CHECK(contains(error("a=b=c"), "column 4: unexpected =; quote a text that holds one"));
   CHECK(contains(error("a=[1,,2]"), "column 6: a value is missing"));
   CHECK(contains(error("a=[1,]"), "column 6: a value is missing"));

@@ -37,7 +37,16 @@ TEST_CASE("yaml: plain words become what OmegaConf's loader makes of them") {
       {"017", "integer", "15"},
       {"09", "string", "'09'"},
       {"99999999999999999999", "string", "'99999999999999999999'"},
-      {"1:30", "string", "'1:30'"},
+      {"1:30", "integer", "90"},
+      {"-1:30:15", "integer", "-5415"},
+      {"1:30.5", "float", "90.5"},
+      {"1:60", "string", "'1:60'"},
+      {"-.5", "string", "'-.5'"},
+      {".5e3", "string", "'.5e3'"},
+      {".5e+3", "float", "500.0"},
+      {"0_7", "integer", "7"},
+      {"0o17", "string", "'0o17'"},
+      {"-0x1f", "integer", "-31"},
       {"2024-01-02", "string", "'2024-01-02'"},
       {"true", "bool", "True"},
       {"False", "bool", "False"},
@@ -89,12 +98,32 @@ TEST_CASE("yaml: errors name file, line and column") {
     return config_error([&] { parse_yaml(text, "f.yaml"); });
   };
   CHECK(error("a: 1\nb: 2\na: 3\n") == "f.yaml:3:1: the key a comes twice in one map");
-  CHECK(error("x:\n  <<: 1\n") == "f.yaml:2:3: merge keys (<<) are not supported");
+  CHECK(error("x:\n  <<: 1\n") == "f.yaml:2:7: << takes a map, or a list of maps");
+  CHECK(contains(error("a: <<\n"), "f.yaml:1:4: a lone << is no value in YAML 1.1"));
+  CHECK(contains(error("a: =\n"), "f.yaml:1:4: a lone = is no value in YAML 1.1"));
+  CHECK(error("a: [1, , 2]\n") == "f.yaml:1:8: a value is missing before this comma");
+  CHECK(error("null: 1\n") == "f.yaml:1:1: a key cannot be null");
+  CHECK(error("a: 1\nb\n") == "f.yaml:2:1: not YAML: a colon is missing after this key");
+  CHECK(error("a: 'x\n") == "f.yaml:1:4: not YAML: this quote is never closed");
+  // The library makes documents out of this until the memory is full.
+  CHECK(error(",") == "f.yaml:1:1: not YAML: text that belongs to nothing before it");
   CHECK(error("a: !mine 1\n") ==
         "f.yaml:1:4: the tag !mine is not supported; write the value without a tag");
+  CHECK(contains(error("a: !!set {b, c}\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:set is not"));
   CHECK(error("? [1]\n: 2\n") == "f.yaml:1:3: a key must be a plain word");
   CHECK(contains(error("a: [1, 2\n"), "f.yaml:2:1: "));
-  CHECK(contains(error("a: 1\n---\nb: 2\n"), "f.yaml:3:1: one file holds one document"));
+  CHECK(contains(error("a: 1\n---\nb: 2\n"), "f.yaml:2:1: one file holds one document"));
+}
+
+TEST_CASE("yaml: anchors, merge keys, and keys that are no strings") {
+  const Node tree = parse_yaml(
+      "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc: {<<: [*a, *b], x: 5}\nd:\n  <<: *a\n  y: 6\n"
+      "e: {0x10: a, on: b, 1e3: c, '0x10': d}\n",
+      "f.yaml");
+  CHECK(to_inline(*tree.find("c")) == "{y: 2, z: 4, x: 5}");
+  CHECK(to_inline(*tree.find("d")) == "{x: 1, y: 6}");
+  CHECK(to_inline(*tree.find("e")) == "{16: a, True: b, 1000.0: c, 0x10: d}");
+  CHECK(same_values(parse_yaml(to_yaml(tree), "f.yaml"), tree));
 }
 
 TEST_CASE("yaml: an empty text is an empty map; printing reads back to itself") {

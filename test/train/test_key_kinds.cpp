@@ -175,6 +175,14 @@ TEST_CASE("each key without effect is named when it is changed") {
   }
 }
 
+TEST_CASE("a group that + adds at the root is named as without effect") {
+  const Outcome outcome = outcome_of({"+mine.x=1", "+mine.y.z=[2]"});
+  CHECK(outcome.problems.empty());
+  REQUIRE(outcome.warnings.size() == 1);
+  CHECK(outcome.warnings[0] ==
+        "this key has no effect here (--explain-keys says why): mine (override 20)");
+}
+
 TEST_CASE("one line names all keys without effect that were set, also to their defaults") {
   const Outcome outcome = outcome_of({kA + "rollout.gpu_memory_utilization=0.5",
                                       "+" + kA + "rollout.engine_kwargs.vllm.swap_space=4",
