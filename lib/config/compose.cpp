@@ -1,6 +1,7 @@
 #include "config/compose.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/error.h"
 #include "config/beaten.h"
@@ -22,24 +23,6 @@ bool is_missing(const Node& node) {
   return text != nullptr && *text == "???";
 }
 
-/// Lists and maps do not merge: says where one would meet the other, or "".
-std::string clash(const Node& under, const Node& over, const std::string& path) {
-  if ((under.is_list() && over.is_map()) || (under.is_map() && over.is_list())) {
-    return path + " is a " + std::string(under.type_name()) + " (" + under.origin().text +
-           ") and cannot become a " + std::string(over.type_name()) + " (" + over.origin().text +
-           ")";
-  }
-  if (!under.is_map() || !over.is_map()) return "";
-  for (const auto& [name, value] : over.items()) {
-    for (const auto& [there, child] : under.items()) {
-      if (there != name) continue;
-      const std::string found = clash(child, value, path.empty() ? name : path + "." + name);
-      if (!found.empty()) return found;
-    }
-  }
-  return "";
-}
-
 /// The map that `${a.b}` leads to, or nullptr.
 const Node* map_behind(const Node& tree, const Node& node) {
   const Node* target = &node;
@@ -54,18 +37,43 @@ const Node* map_behind(const Node& tree, const Node& node) {
   return target != nullptr && target->is_map() ? target : nullptr;
 }
 
-/// A map that lies over `${a.b}` is merged with what that leads to: puts a copy in its place.
-void open_interpolations(const Node& tree, const Node& over, Node& under) {
-  if (!under.is_map() || !over.is_map()) return;
-  for (const auto& [name, value] : over.items()) {
-    if (!value.is_map()) continue;
-    for (auto& [there, child] : under.items()) {
-      if (there != name) continue;
-      const Node* target = child.is_map() ? nullptr : map_behind(tree, child);
-      if (target != nullptr) child = Node(*target);
-      open_interpolations(tree, value, child);
-    }
+/// Merges `over` on top of `under`, which stands at `path` in `tree`, as OmegaConf does: `???`
+/// replaces nothing, and a map over `${a.b}` is merged with a copy of the map that this leads to.
+/// Returns what cannot be merged, or "".
+std::string merge(const Node& tree, const std::string& path, const Node& over, Node& under) {
+  if ((under.is_list() && over.is_map()) || (under.is_map() && over.is_list())) {
+    return path + " is a " + std::string(under.type_name()) + " (" + under.origin().text +
+           ") and cannot become a " + std::string(over.type_name()) + " (" + over.origin().text +
+           ")";
   }
+  if (!under.is_map() || !over.is_map()) {
+    under = over;
+    return "";
+  }
+  for (const auto& [name, value] : over.items()) {
+    Node* child = nullptr;
+    for (auto& [there, present] : under.items()) child = there == name ? &present : child;
+    if (child == nullptr) {
+      under.items().emplace_back(name, value);
+      continue;
+    }
+    if (is_missing(value)) continue;
+    const Node* target = value.is_map() && !child->is_map() ? map_behind(tree, *child) : nullptr;
+    if (target != nullptr) *child = Node(*target);
+    const std::string message = merge(tree, path.empty() ? name : path + "." + name, value, *child);
+    if (!message.empty()) return message;
+  }
+  return "";
+}
+
+/// The child of `node` at `path`, which may lead through `${a.b}`.
+bool has(const Node& tree, const Node* node, const std::string& path) {
+  std::istringstream names(path);
+  for (std::string name; node != nullptr && std::getline(names, name, '.');) {
+    if (node->get_if<Interpolation>() != nullptr) node = map_behind(tree, *node);
+    if (node != nullptr) node = node->find(name);
+  }
+  return node != nullptr;
 }
 
 /// The longest leading part of `key` that exists and is an interpolation, or nullptr.
@@ -130,9 +138,8 @@ void put(Node& tree, const Override& item) {
   }
   Node* present = tree.find(key);
   if (present != nullptr) {
-    const std::string message = clash(*present, *item.value, key);
+    const std::string message = merge(tree, key, *item.value, *present);
     if (!message.empty()) fail(item, message);
-    present->merge(*item.value);
   } else {
     tree.set(key, *item.value);
   }
@@ -143,7 +150,7 @@ void apply_set(Node& tree, const Override& item, const OldKeys& old_keys) {
   if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
   if (present->is_map() && item.value->is_map()) {
     for (const std::string& leaf : leaf_keys(*item.value)) {
-      if (present->find(leaf) == nullptr) fail_unknown(tree, item, item.key + "." + leaf, old_keys);
+      if (!has(tree, present, leaf)) fail_unknown(tree, item, item.key + "." + leaf, old_keys);
     }
   }
   put(tree, item);
@@ -172,10 +179,6 @@ void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
 }
 
 void apply(Node& tree, const Override& item, const OldKeys& old_keys) {
-  if (item.value && item.value->is_map()) {
-    Node* present = tree.find(item.key);
-    if (present != nullptr) open_interpolations(Node(tree), *item.value, *present);
-  }
   switch (item.kind) {
     case Override::Kind::kSet:
       return apply_set(tree, item, old_keys);
@@ -210,10 +213,8 @@ Composed compose(const ComposeRequest& request) {
   for (const Layer& layer : expand_defaults(repository, primary, groups)) {
     Node placed = Node::map({}, layer.body.origin());
     placed.set(layer.package, layer.body);
-    open_interpolations(Node(result.tree), placed, result.tree);
-    const std::string message = clash(result.tree, placed, "");
+    const std::string message = merge(result.tree, "", placed, result.tree);
     if (!message.empty()) throw ConfigError(message);
-    result.tree.merge(placed);
   }
   result.tree.erase("hydra");
   result.notes = beaten_overrides(groups);

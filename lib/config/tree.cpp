@@ -151,27 +151,6 @@ bool Node::erase(std::string_view path) {
   return true;
 }
 
-void Node::merge(const Node& over) {
-  if (!is_map() || !over.is_map()) {
-    *this = over;
-    return;
-  }
-  const auto is_missing = [](const Node& node) {
-    const auto* text = node.get_if<std::string>();
-    return text != nullptr && *text == "???";
-  };
-  for (const auto& [name, value] : over.items()) {
-    Map& mine = items();
-    const auto same = [&name = name](const auto& item) { return item.first == name; };
-    const auto found = std::find_if(mine.begin(), mine.end(), same);
-    if (found == mine.end()) {
-      mine.emplace_back(name, value);
-    } else if (!is_missing(value)) {
-      found->second.merge(value);
-    }
-  }
-}
-
 std::string_view Node::type_name() const {
   constexpr std::string_view kNames[] = {"null",   "bool",          "integer", "float",
                                          "string", "interpolation", "list",    "map"};

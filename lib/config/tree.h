@@ -61,10 +61,6 @@ class Node {
   void set(std::string_view path, Node value);
   bool erase(std::string_view path);
 
-  /// Merges `over` on top: maps merge by key, everything else is replaced, origin included. A `???`
-  /// in a map of `over` replaces nothing.
-  void merge(const Node& over);
-
   /// "float", "string", ... for messages.
   std::string_view type_name() const;
 

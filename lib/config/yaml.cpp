@@ -43,9 +43,11 @@ class Reader {
     // "!" marks a quoted scalar.
     if (tag == "!" || tag == "tag:yaml.org,2002:str") {
       require_quote(yaml);
+      // A lone ! is a tag of nothing.
       const auto at = static_cast<size_t>(std::max(yaml.Mark().pos, 0));
-      const bool quoted = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
-      if (tag == "!" && yaml.Scalar().empty() && !quoted) return Node(Scalar(), origin);
+      if (yaml.Scalar().empty() && at < text_.size() && text_[at] == '!') {
+        return Node(Scalar(), origin);
+      }
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }
     refuse_tag(yaml);

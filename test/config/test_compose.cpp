@@ -222,6 +222,9 @@ TEST_CASE("compose: layers merge as OmegaConf merges them") {
   Files files = {{"main.yaml", "defaults: [base]\nx: ?\?\?\nm:\n  y: ?\?\?\n  z: ?\?\?\n"},
                  {"base.yaml", "x: 1\nm: {y: 2}\n"}};
   CHECK(tree_text(files) == "{x: 1, m: {y: 2, z: '?\?\?'}}");
+  const Node tree = composed(files);
+  CHECK(tree.find("m.y")->origin().text == "conf/base.yaml:2");
+  CHECK(tree.find("m.z")->origin().text == "conf/main.yaml:5");
   CHECK(tree_text(files, {"+m.z=3", "x=?\?\?"}) == "{x: '?\?\?', m: {y: 2, z: 3}}");
   files["main.yaml"] = "defaults: [base]\nm: [1]\n";
   CHECK(error_of(files) ==

@@ -31,16 +31,6 @@ TEST_CASE("tree: find, set and erase by dotted path") {
   CHECK_THROWS_AS(tree.elements(), std::logic_error);
 }
 
-TEST_CASE("tree: merge goes into maps and replaces the rest, origin included") {
-  Node low = parse_yaml("a: {x: 1, y: [1, 2]}\nb: 1\n", "low.yaml");
-  const Node high = parse_yaml("\na: {y: [3], z: 2}\nb: {c: 1}\n", "high.yaml");
-  low.merge(high);
-  CHECK(to_inline(low) == "{a: {x: 1, y: [3], z: 2}, b: {c: 1}}");
-  CHECK(low.find("a.x")->origin().text == "low.yaml:1");
-  CHECK(low.find("a.y")->origin().text == "high.yaml:2");
-  CHECK(low.find("b")->origin().text == "high.yaml:3");
-}
-
 TEST_CASE("tree: the nearest name is near") {
   const std::vector<std::string> names = {"ppo_epochs", "shuffle", "n", "n_gpus_per_node"};
   CHECK(nearest_name("ppo_epoch", names) == "ppo_epochs");
