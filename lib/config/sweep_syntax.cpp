@@ -72,7 +72,7 @@ size_t after_space(std::string_view text, size_t at, size_t end) {
 }
 
 /// `name=value` or a value; a quoted or unquoted value holds no bare `=`.
-Argument argument(std::string_view text, Piece piece) {
+SweepArgument argument(std::string_view text, Piece piece) {
   const size_t name_end = end_of_name(text, piece);
   const size_t equals = after_space(text, name_end, piece.end);
   if (name_end == piece.begin || equals == piece.end || text[equals] != '=') return {"", piece};
@@ -102,7 +102,7 @@ std::pair<std::vector<Piece>, size_t> split_at_commas(std::string_view text, siz
   return {pieces, end};
 }
 
-std::optional<Call> call_in(std::string_view text, Piece piece) {
+std::optional<SweepCall> call_in(std::string_view text, Piece piece) {
   const size_t name_end = end_of_name(text, piece);
   const std::string_view name = text.substr(piece.begin, name_end - piece.begin);
   const size_t bracket = after_space(text, name_end, piece.end);
@@ -116,7 +116,7 @@ std::optional<Call> call_in(std::string_view text, Piece piece) {
     throw GrammarError{"there is text after " + std::string(name) + "(...); " + kKnownSweeps,
                        behind};
   }
-  Call call{name, piece.begin, {}};
+  SweepCall call{name, piece.begin, {}};
   if (pieces.size() == 1 && pieces[0].empty()) return call;
   for (const Piece& each : pieces) {
     call.arguments.push_back(argument(text, each));

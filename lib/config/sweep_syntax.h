@@ -28,18 +28,18 @@ Piece trimmed_piece(std::string_view text, Piece piece);
 /// GrammarError for what is never closed.
 std::pair<std::vector<Piece>, size_t> split_at_commas(std::string_view text, size_t begin);
 
-struct Argument {
+struct SweepArgument {
   std::string name;  // "" for one by position
   Piece value;
 };
 /// A call of choice, range, glob, interval, sort, shuffle or tag.
-struct Call {
+struct SweepCall {
   std::string_view name;
   size_t at = 0;  // where it begins
-  std::vector<Argument> arguments;
+  std::vector<SweepArgument> arguments;
 };
 /// The call that `piece`, which is trimmed, is; nothing when it does not begin like one. Throws
 /// GrammarError for a missing argument and for text behind the call.
-std::optional<Call> call_in(std::string_view text, Piece piece);
+std::optional<SweepCall> call_in(std::string_view text, Piece piece);
 
 }  // namespace verlcpp::config

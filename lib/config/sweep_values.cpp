@@ -35,7 +35,7 @@ double rounded(long double value, int decimals) {
   return std::strtod(text.data(), nullptr) + 0.0;  // no -0
 }
 
-[[noreturn]] void fail(const Call& call, const std::string& message) {
+[[noreturn]] void fail(const SweepCall& call, const std::string& message) {
   throw GrammarError{std::string(call.name) + "(): " + message, call.at};
 }
 
@@ -43,7 +43,7 @@ class Evaluator {
  public:
   Evaluator(std::string_view text, const GroupOptions& options) : text_(text), options_(options) {}
 
-  std::vector<std::string> values(const Call& call) const {
+  std::vector<std::string> values(const SweepCall& call) const {
     if (call.name == "choice") return choices(call);
     if (call.name == "range") return range(call);
     if (call.name == "glob") return glob(call);
@@ -78,12 +78,12 @@ class Evaluator {
   }
 
   /// The arguments by the names that the function gives them, those by position first.
-  std::vector<std::optional<Piece>> by_name(const Call& call,
+  std::vector<std::optional<Piece>> by_name(const SweepCall& call,
                                             const std::vector<std::string>& names) const {
     std::vector<std::optional<Piece>> found(names.size());
     bool named = false;
     for (size_t i = 0; i < call.arguments.size(); ++i) {
-      const Argument& each = call.arguments[i];
+      const SweepArgument& each = call.arguments[i];
       if (each.name.empty() && named) fail(call, "a value without a name follows one with a name");
       named = named || !each.name.empty();
       const auto at = named
@@ -106,16 +106,16 @@ class Evaluator {
     return text;
   }
 
-  std::vector<Piece> positional(const Call& call) const {
+  std::vector<Piece> positional(const SweepCall& call) const {
     std::vector<Piece> pieces;
-    for (const Argument& each : call.arguments) {
+    for (const SweepArgument& each : call.arguments) {
       if (!each.name.empty()) fail(call, "has no argument " + each.name);
       pieces.push_back(each.value);
     }
     return pieces;
   }
 
-  std::vector<std::string> choices(const Call& call) const {
+  std::vector<std::string> choices(const SweepCall& call) const {
     if (call.arguments.empty()) fail(call, "needs at least one value");
     return elements(positional(call));
   }
@@ -126,7 +126,7 @@ class Evaluator {
     int decimals = 0;  // that it has behind the point
   };
 
-  Number number(const Call& call, Piece piece, const std::string& name) const {
+  Number number(const SweepCall& call, Piece piece, const std::string& name) const {
     const Node node = parsed(piece);
     if (const auto* value = node.get_if<int64_t>()) return {static_cast<long double>(*value), true};
     const auto* value = node.get_if<double>();
@@ -138,7 +138,7 @@ class Evaluator {
 
   /// Hydra's rule, start + i * step < stop, in decimals as they are written: Hydra adds the binary
   /// numbers behind them, and can get 0.7000000000000001, or stop itself.
-  std::vector<std::string> range(const Call& call) const {
+  std::vector<std::string> range(const SweepCall& call) const {
     std::vector<std::optional<Piece>> given = by_name(call, {"start", "stop", "step"});
     if (!given[0]) fail(call, "needs the number at which it stops");
     if (!given[1]) std::swap(given[0], given[1]);
@@ -161,7 +161,8 @@ class Evaluator {
     }
   }
 
-  std::vector<std::string> patterns(const Call& call, const std::optional<Piece>& piece) const {
+  std::vector<std::string> patterns(const SweepCall& call,
+                                    const std::optional<Piece>& piece) const {
     if (!piece) return {};
     const Node node = parsed(*piece);
     std::vector<std::string> found;
@@ -173,7 +174,7 @@ class Evaluator {
     return found;
   }
 
-  std::vector<std::string> glob(const Call& call) const {
+  std::vector<std::string> glob(const SweepCall& call) const {
     const std::vector<std::optional<Piece>> given = by_name(call, {"include", "exclude"});
     if (!given[0]) fail(call, "needs a pattern");
     const std::vector<std::string> include = patterns(call, given[0]);
@@ -194,7 +195,7 @@ class Evaluator {
   }
 
   /// Of sort and shuffle: those of the one sweep among the arguments, or the arguments.
-  std::vector<std::string> inner(const Call& call, const std::vector<Piece>& pieces) const {
+  std::vector<std::string> inner(const SweepCall& call, const std::vector<Piece>& pieces) const {
     if (pieces.empty()) fail(call, "needs at least one value");
     if (pieces.size() == 1) {
       if (const auto sweep = call_in(text_, pieces[0])) return values(*sweep);
@@ -202,10 +203,10 @@ class Evaluator {
     return elements(pieces);
   }
 
-  std::vector<std::string> sorted(const Call& call) const {
-    Call rest = call;
+  std::vector<std::string> sorted(const SweepCall& call) const {
+    SweepCall rest = call;
     bool reverse = false;
-    std::erase_if(rest.arguments, [&](const Argument& each) {
+    std::erase_if(rest.arguments, [&](const SweepArgument& each) {
       if (each.name != "reverse") return false;
       const Node node = parsed(each.value);
       if (node.get_if<bool>() == nullptr) fail(call, "reverse must be true or false");
@@ -239,7 +240,7 @@ class Evaluator {
     const auto* text = a.get_if<std::string>();
     return text != nullptr ? *text < *b.get_if<std::string>() : *as_number(a) < *as_number(b);
   }
-  static void check_comparable(const Call& call,
+  static void check_comparable(const SweepCall& call,
                                const std::vector<std::pair<Node, std::string>>& items) {
     size_t numbers = 0, texts = 0;
     for (const auto& [node, text] : items) {
@@ -251,7 +252,7 @@ class Evaluator {
     fail(call, "only numbers can be sorted, or only texts");
   }
 
-  std::vector<std::string> shuffled(const Call& call) const {
+  std::vector<std::string> shuffled(const SweepCall& call) const {
     std::vector<std::string> values = inner(call, positional(call));
     // From the same seed each time, for a sweep that goes on has to find its jobs again.
     std::mt19937_64 random(values.size());
@@ -260,7 +261,7 @@ class Evaluator {
   }
 
   /// Tags tell a search what to do; here there is none.
-  std::vector<std::string> tagged(const Call& call) const {
+  std::vector<std::string> tagged(const SweepCall& call) const {
     const std::vector<Piece> pieces = positional(call);
     const auto sweep = pieces.empty() ? std::nullopt : call_in(text_, pieces.back());
     if (!sweep) fail(call, "its last argument must be a sweep");
