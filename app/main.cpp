@@ -174,13 +174,13 @@ int run(const Options& options, Clock::time_point start) {
     print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
-  for (const std::string& note : composed.notes) log::warning(note);
   config::Node tree = resolved(composed.tree);
   if (options.print_config) {
     print(config::to_yaml(tree));
     return 0;
   }
   if (options.json) log::keep_stdout_clean();
+  for (const std::string& note : composed.notes) log::info("note: " + note);
   if (!options.plan_file.empty()) {
     const auto format = options.json ? train::PlanFormat::kJson : train::PlanFormat::kText;
     print(train::plan_report(tree, options.plan_file, format));

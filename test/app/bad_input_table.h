@@ -20,7 +20,7 @@ struct BadInput {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<Directive> preparation;  // in order: file, bytes, replace, train, ...
   int exit = 2;
-  std::string message;  // standard error behind "error: ", or from a "warning: " on
+  std::string message;  // standard error behind "error: "
 };
 
 /// The entries of one table, in the format of test/data/bad_inputs/README.md. Throws

@@ -126,8 +126,7 @@ void check(const BadInput& entry) {
   for (const auto& [name, value] : entry.environment) environment.emplace_back(name, value);
   const Outcome outcome = run_binary(arguments_of(entry, folder));
   CHECK(outcome.code == entry.exit);
-  const std::string lead = entry.message.starts_with("warning: ") ? "" : "error: ";
-  CHECK(shown(outcome.err, folder) == lead + entry.message + "\n");
+  CHECK(shown(outcome.err, folder) == "error: " + entry.message + "\n");
   CHECK(outcome.out.find("step:") == std::string::npos);
   CHECK((folder.contents() == before));
 }
