@@ -113,7 +113,7 @@ bool plans_by_costs(const train::TrainConfig& config) {
 
 /// `folder`: hydra.run.dir, or "".
 int run_job(const Options& options, config::Node& tree, const std::string& folder,
-            Clock::time_point start) {
+            const std::vector<std::string>& notes, Clock::time_point start) {
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
   train::TrainConfig config = train::bind_train_config(tree);
@@ -122,6 +122,7 @@ int run_job(const Options& options, config::Node& tree, const std::string& folde
     log::warning(warning);
   }
   log::info(train::kChecksPassed);
+  for (const std::string& note : notes) log::info("note: " + note);
   if (!device.empty()) log::info(device);
   if (plans_by_costs(config)) {
     const std::string known = known_device(config, options.dry_run);
@@ -180,14 +181,14 @@ int run(const Options& options, Clock::time_point start) {
     return 0;
   }
   if (options.json) log::keep_stdout_clean();
-  for (const std::string& note : composed.notes) log::info("note: " + note);
   if (!options.plan_file.empty()) {
     const auto format = options.json ? train::PlanFormat::kJson : train::PlanFormat::kText;
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
   const JobNames names{{}, override_dirname(options.overrides), now};
-  return run_job(options, tree, hydra_folder(composed, "run.dir", "", names), start);
+  return run_job(options, tree, hydra_folder(composed, "run.dir", "", names), composed.notes,
+                 start);
 }
 
 }  // namespace
