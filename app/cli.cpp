@@ -23,6 +23,19 @@ constexpr const char* kFooter =
     "FOLDER.\n"
     "Exit codes: 0 done, 1 a bug, 2 configuration or data, 3 the machine, 75 stopped after a save.";
 
+/// Refuses all but these words.
+CLI::Validator one_of(const std::vector<std::string>& words) {
+  return {[words](const std::string& value) {
+            std::string valid;
+            for (const std::string& word : words) {
+              if (word == value) return std::string();
+              valid += (valid.empty() ? "" : " or ") + word;
+            }
+            return value + " is not known; must be " + valid;
+          },
+          ""};
+}
+
 CLI::Option* define_comparison(CLI::App& cli, Options& options) {
   auto* compare = cli.add_flag("--compare-dcp", options.compare_dcp,
                                "compare dynamic with static context parallelism on the same "
@@ -76,7 +89,7 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
   cli.add_option("--config-name", options.config_name, "primary file, with or without .yaml")
       ->capture_default_str();
   auto* print = cli.add_option("--cfg", cfg, "print the composed configuration and stop (job)")
-                    ->check(CLI::IsMember({"job"}));
+                    ->check(one_of({"job"}));
   cli.add_flag("--resolve", options.resolve, "with --cfg: interpolations replaced by their values")
       ->needs(print);
   auto* explain = cli.add_flag("--explain-keys", options.explain_keys,
@@ -97,7 +110,7 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
                                 "run one update of this configuration and model under many layouts "
                                 "on a few samples, print how far apart they are, and stop");
   cli.add_option("--format", format, "of --plan and --compare-dcp: text or json")
-      ->check(CLI::IsMember({"text", "json"}));
+      ->check(one_of({"text", "json"}));
   plan->excludes(print)->excludes(dry)->excludes(multirun);
   dry->excludes(print);
   compare->excludes(print)->excludes(dry)->excludes(plan)->excludes(multirun);
@@ -120,6 +133,11 @@ void refuse_unknown(const CLI::App& cli) {
     if (!option->get_positional()) known.push_back(option->get_name());
   }
   const std::string flag = extras.front().substr(0, extras.front().find('='));
+  if (flag.find('.') != std::string::npos) {
+    throw ConfigError("unknown flag " + flag +
+                      "; an override has no dashes: " + flag.substr(flag.find_first_not_of('-')) +
+                      (flag == extras.front() ? "=VALUE" : extras.front().substr(flag.size())));
+  }
   const std::string near = config::nearest_name(flag, known);
   throw ConfigError("unknown flag " + flag + (near.empty() ? "" : "; did you mean " + near + "?") +
                     " (see --help)");
@@ -133,6 +151,16 @@ void refuse_nameless_files(const CLI::App& cli, const Options& options) {
     if (cli.count(flag) == 0 || !file->empty()) continue;
     throw ConfigError(std::string(flag) + " takes the name of a file (see --help)");
   }
+}
+
+/// How often a flag stands on the command line, as `--flag value` or `--flag=value`.
+int times_given(const std::string& flag, int argc, const char* const* argv) {
+  int times = 0;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    times += static_cast<int>(argument == flag || argument.starts_with(flag + "="));
+  }
+  return times;
 }
 
 /// A user's folder. Its label never looks like the shipped tree's.
@@ -168,7 +196,18 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     return parsed;
   } catch (const CLI::ArgumentMismatch& e) {
     const std::string text = e.what();  // "--flag: 1 required ..."
-    throw ConfigError(text.substr(0, text.find(':')) + " takes one value, given once (see --help)");
+    const std::string flag = text.substr(0, text.find(':'));
+    throw ConfigError(
+        flag +
+        (times_given(flag, argc, argv) > 1 ? " is given twice; valid: once" : " lacks its value") +
+        " (see --help)");
+  } catch (const CLI::ConversionError& e) {
+    const std::string text = e.what();  // "Could not convert: --flag = value"
+    throw ConfigError(text.substr(text.find("--")) + ": must be an integer (see --help)");
+  } catch (const CLI::ExcludesError& e) {
+    const std::string text = e.what();  // "--flag excludes --other"
+    throw ConfigError(text.substr(0, text.find(' ')) + " cannot be used together with " +
+                      text.substr(text.rfind(' ') + 1) + " (see --help)");
   } catch (const CLI::ParseError& e) {
     throw ConfigError(std::string(e.what()) + " (see --help)");
   }
@@ -199,7 +238,8 @@ std::vector<config::SearchPath> search_path(const Options& options) {
       path.push_back(user_folder(primary));
     } else if (!verls_own) {
       throw ConfigError("--config-path " + primary +
-                        ": no such folder (config means the embedded tree)");
+                        ": no such folder; valid: a folder of YAML files, or config, verl's own, "
+                        "which stands for the files inside verlcpp-train");
     }
   }
   if (!path.empty()) path.back() = unless_shipped(path.back());

@@ -11,7 +11,8 @@ namespace {
 /// What to say more about a text where a number is wanted: it may be one in quotes, or too large.
 std::string about_text(const Node& node) {
   const auto* text = node.get_if<std::string>();
-  if (text == nullptr || text->empty()) return "";
+  if (text == nullptr) return "";
+  if (text->empty()) return ", got nothing (an unset variable of the shell?)";
   const Node unquoted(scalar_from_command_line(*text), {});
   if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) return ", without quotes";
   const size_t sign = (*text)[0] == '-' || (*text)[0] == '+' ? 1 : 0;
@@ -36,6 +37,12 @@ void read_list(const Node& node, const std::string& path, const std::string& wan
 }
 
 }  // namespace
+
+std::string or_null(const Node& node) {
+  const auto* text = node.get_if<std::string>();
+  return text != nullptr && *text == "None" ? "; None is a text, nothing is written null"
+                                            : "; null is valid too";
+}
 
 void read(const Node& node, const std::string& path, bool& out) {
   const auto* value = node.get_if<bool>();
@@ -119,16 +126,30 @@ void Binder::report_unknown(const Node& node, const std::string& path,
     problem += !old.empty()   ? old
                : near.empty() ? "; --cfg job prints the keys there are"
                               : "; did you mean " + prefix + near + "?";
-    problems_.push_back(problem);
+    add(problem);
   }
 }
 
+std::vector<std::string> Binder::problems() const {
+  std::set<std::string> said;
+  for (const Problem& problem : problems_) {
+    if (!problem.key.empty() && !also_known_.follows(problem.key)) said.insert(problem.cause());
+  }
+  std::vector<std::string> texts;
+  for (const Problem& problem : problems_) {
+    const bool follows = !problem.key.empty() && also_known_.follows(problem.key);
+    if (!follows || said.insert(problem.cause()).second) texts.push_back(problem.text);
+  }
+  return texts;
+}
+
 void Binder::finish() const {
-  if (problems_.empty()) return;
-  if (problems_.size() == 1) throw ConfigError(problems_[0]);
-  std::string message = "the configuration has " + std::to_string(problems_.size()) + " problems:";
-  for (size_t i = 0; i < problems_.size(); ++i) {
-    message += "\n  " + std::to_string(i + 1) + ". " + problems_[i];
+  const std::vector<std::string> texts = problems();
+  if (texts.empty()) return;
+  if (texts.size() == 1) throw ConfigError(texts[0]);
+  std::string message = "the configuration has " + std::to_string(texts.size()) + " problems:";
+  for (size_t i = 0; i < texts.size(); ++i) {
+    message += "\n  " + std::to_string(i + 1) + ". " + texts[i];
   }
   throw ConfigError(message);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,12 +29,19 @@ void read(const Node& node, const std::string& path, std::vector<double>& out);
 /// Any value, kept as it is (free-form maps; values checked elsewhere).
 void read(const Node& node, const std::string& path, Node& out);
 
+/// What to add to the message about a value where null is valid too.
+std::string or_null(const Node& node);
+
 template <class T>
 void read(const Node& node, const std::string& path, std::optional<T>& out) {
   if (node.is_null()) {
     out.reset();
-  } else {
+    return;
+  }
+  try {
     read(node, path, out.emplace());
+  } catch (const ConfigError& error) {
+    throw ConfigError(error.what() + or_null(node));
   }
 }
 
@@ -43,6 +51,8 @@ struct KnownKeys {
   std::set<std::string> free;  // groups of it that take further keys
   OldKeys old_keys;            // for messages about others
   bool free_groups = false;    // an override may add a group at the root
+  /// Whether a key follows another unless somebody sets it: a mistake in that other is said once.
+  std::function<bool(const std::string& key)> follows = [](const std::string&) { return false; };
 };
 
 /// True for a group at the root that an override made, not a file.
@@ -64,7 +74,7 @@ class Binder {
   }
   /// Throws ConfigError listing every problem, several on numbered lines, if there was any.
   void finish() const;
-  const std::vector<std::string>& problems() const { return problems_; }
+  std::vector<std::string> problems() const;
 
  private:
   struct Level {
@@ -83,21 +93,21 @@ class Binder {
   void field(const Node& parent, const std::string& path, const char* name, T& member) {
     const Node* child = parent.is_map() ? parent.find(name) : nullptr;
     if (child == nullptr) {
-      problems_.push_back(path + " is missing: no file sets it, or an override with ~ deleted it");
+      add(path + " is missing: no file sets it, or ~" + path + " deleted it");
     } else if (is_mandatory(*child)) {
-      problems_.push_back(path + " (" + child->origin().text + ") has no default: give it a value");
+      add(path + " (" + child->origin().text + ") has no default: give it a value");
     } else if constexpr (requires(Level & level) { member.fields(level); }) {
       if (child->is_map()) {
         bind(*child, path, member);
       } else {
-        problems_.push_back(path + " (" + child->origin().text + ") must be a group of keys, got " +
-                            to_inline(*child));
+        add(path + " (" + child->origin().text + ") must be a group of keys, got " +
+            to_inline(*child));
       }
     } else {
       try {
         read(*child, path, member);
       } catch (const ConfigError& e) {
-        problems_.emplace_back(e.what());
+        add(e.what(), path);
       }
     }
   }
@@ -107,8 +117,18 @@ class Binder {
   void report_unknown(const Node& node, const std::string& path,
                       const std::vector<std::string>& known);
 
+  /// `key`: of a wrong value, whose message begins with it.
+  void add(std::string text, std::string key = "") {
+    problems_.push_back({std::move(text), std::move(key)});
+  }
+
+  struct Problem {
+    std::string text, key;
+    /// What is wrong with which value from where, whatever key it reached.
+    std::string cause() const { return key.empty() ? "" : text.substr(key.size()); }
+  };
   KnownKeys also_known_;
-  std::vector<std::string> problems_;
+  std::vector<Problem> problems_;
 };
 
 namespace detail {

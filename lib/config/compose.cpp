@@ -173,7 +173,9 @@ void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
   if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
   const bool conditional = item.value && !item.value->is_null();  // as in Hydra
   if (conditional && !same_values(*present, *item.value)) {
-    fail(item, item.key + " is " + to_inline(*present) + " (" + present->origin().text + ")");
+    fail(item, "deletes the key only where it has this value, but " + item.key + " is " +
+                   to_inline(*present) + " (" + present->origin().text + "); ~" + item.key +
+                   " deletes it whatever it is");
   }
   tree.erase(item.key);
 }

@@ -95,7 +95,12 @@ Override parse(const std::string& text, int number) {
     result.package = root ? "_global_" : read_names(text, at, false);
   }
   if (at == text.size() && result.kind == Override::Kind::kDelete) return result;
-  if (at == text.size()) throw GrammarError{"expected = and a value", at};
+  if (at == text.size()) {
+    throw GrammarError{"expected = and a value, with no space between: " + text + "=VALUE", at};
+  }
+  if (text[at] == ' ' && text.find_first_not_of(' ', at) == text.find('=', at)) {
+    throw GrammarError{"a space in front of =; valid: " + text.substr(0, at) + "=VALUE", at};
+  }
   if (text[at] != '=') {
     throw GrammarError{std::string("unexpected '") + text[at] + "' in a key; expected =", at};
   }

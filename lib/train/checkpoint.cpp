@@ -166,12 +166,13 @@ std::string other_ways(const std::string& root, const std::optional<int64_t>& be
   const std::string scratch = "trainer.resume_mode=disable starts from scratch";
   const auto newest = CheckpointFolder(root).newest_before(before);
   if (newest) {
-    return "; to go on from the newest complete one" +
+    return "; to go on from the newest complete checkpoint" +
            std::string(before ? " before it" : " there") +
            " set trainer.resume_mode=resume_path and trainer.resume_from_path=" + *newest + "; " +
            scratch;
   }
-  return "; no complete one is " + std::string(before ? "before it" : "there") + ": " + scratch;
+  return "; there is no " + std::string(before ? "earlier" : "other") +
+         " complete checkpoint to go on from; " + scratch;
 }
 
 std::optional<std::string> CheckpointFolder::find(

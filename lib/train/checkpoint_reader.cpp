@@ -55,12 +55,15 @@ CheckpointState verified(const std::string& folder, const nlohmann::json& digest
   for (const auto& [name, digest] : digests.items()) {
     const std::string path = (fs::path(folder) / name).string();
     if (digest == nlohmann::json(sha256_of_file(path, beat))) continue;
-    throw DataError("checkpoint file " + path + " differs from the SHA-256 in its manifest");
+    throw DataError("checkpoint file " + path +
+                    " was damaged or changed after it was saved: its SHA-256 is not the one in " +
+                    kManifest);
   }
   CheckpointState state = read_state(folder);
   if (state.step >= 1 && step_of_folder(folder) == state.step) return state;
   throw DataError("checkpoint file " + (fs::path(folder) / kStateFile).string() + ": step is " +
-                  std::to_string(state.step) + "; valid: the one that its folder is called after");
+                  std::to_string(state.step) +
+                  "; valid: the N of its folder's name, global_step_N");
 }
 
 }  // namespace

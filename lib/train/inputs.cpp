@@ -19,6 +19,17 @@
 namespace verlcpp::train {
 namespace {
 
+/// Loads from the model folder; the message about one of its files begins with the key that names
+/// the folder.
+template <class Load>
+auto from_model_folder(const config::Node& tree, Load&& load) {
+  try {
+    return load();
+  } catch (const DataError& error) {
+    throw DataError(Findings(tree).about("actor_rollout_ref.model.path") + ": " + error.what());
+  }
+}
+
 /// The folder's chat template, or custom_chat_template, with apply_chat_template_kwargs and tools.
 data::ChatTemplate load_chat_template(const TrainConfig& config, const std::string& folder,
                                       const config::Node& tree) {
@@ -26,10 +37,14 @@ data::ChatTemplate load_chat_template(const TrainConfig& config, const std::stri
   const config::Node* custom = tree.find(key);
   const std::string origin = custom != nullptr ? " (" + custom->origin().text + ")" : "";
   const config::Node& kwargs = config.data.apply_chat_template_kwargs;
-  data::ChatTemplate chat = data::load_chat_template(
-      folder, {.custom = config.actor_rollout_ref.model.custom_chat_template,
-               .custom_where = key + origin,
-               .kwargs_json = kwargs.is_map() ? json_text(kwargs) : "{}"});
+  const auto& text = config.actor_rollout_ref.model.custom_chat_template;
+  const auto load = [&] {
+    return data::load_chat_template(folder,
+                                    {.custom = text,
+                                     .custom_where = key + origin,
+                                     .kwargs_json = kwargs.is_map() ? json_text(kwargs) : "{}"});
+  };
+  data::ChatTemplate chat = text ? load() : from_model_folder(tree, load);
   const auto expect_template = [&](const std::string& name) {
     if (!chat.templates.empty()) return;
     throw DataError(Findings(tree).about(name) + ": " + folder +
@@ -53,17 +68,20 @@ void add_tokenizer_eos(Inputs& inputs) {
   if (const auto id = inputs.tokenizer->token_id(found->second)) inputs.model.add_eos(*id);
 }
 
+data::Tokenizer load_tokenizer(const Inputs& inputs) {
+  data::Tokenizer tokenizer = data::Tokenizer::load(inputs.model_folder);
+  const int64_t tokens = tokenizer.vocab_size();
+  if (tokens <= inputs.model.vocab) return tokenizer;
+  throw DataError(
+      fmt::format("{}: tokenizer.json has {} tokens, config.json a vocab_size of {}; valid: a "
+                  "vocab_size of at least {}",
+                  inputs.model_folder, tokens, inputs.model.vocab, tokens));
+}
+
 void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& inputs,
                   const std::function<void()>& beat) {
   const DataConfig& d = config.data;
-  inputs.tokenizer = data::Tokenizer::load(inputs.model_folder);
-  if (inputs.tokenizer->vocab_size() > inputs.model.vocab) {
-    throw DataError(fmt::format(
-        "{}: tokenizer.json has {} tokens, config.json a vocab_size of {}; valid: a vocab_size of "
-        "at least {}",
-        inputs.model_folder, inputs.tokenizer->vocab_size(), inputs.model.vocab,
-        inputs.tokenizer->vocab_size()));
-  }
+  inputs.tokenizer = from_model_folder(tree, [&] { return load_tokenizer(inputs); });
   add_tokenizer_eos(inputs);
   const data::ChatTemplate chat = load_chat_template(config, inputs.model_folder, tree);
   inputs.reward = std::make_unique<reward::Manager>(
@@ -182,8 +200,10 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
   const std::function<void()> alive = beat ? beat : [] {};
   Inputs inputs;
   inputs.model_folder = config.actor_rollout_ref.model.path;
-  inputs.model = model::read_model_config(inputs.model_folder,
-                                          config_override(config.actor_rollout_ref.model));
+  inputs.model = from_model_folder(tree, [&] {
+    return model::read_model_config(inputs.model_folder,
+                                    config_override(config.actor_rollout_ref.model));
+  });
   warn_of_other_costs(config, inputs.model, tree);
   if (config.actor_rollout_ref.rollout.name == "replay") {
     load_recorded(config, inputs, alive, recorded_steps);

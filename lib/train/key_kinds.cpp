@@ -130,7 +130,17 @@ config::KnownKeys known_keys(const config::Node& tree) {
                    "global_profiler.global_tool_config.nsys.worker_nsight_options",
                    "transfer_queue.backend"},
           .old_keys = old_keys(),
-          .free_groups = true};
+          .free_groups = true,
+          .follows = follows_another};
+}
+
+bool follows_another(const std::string& key) {
+  for (size_t end = key.size(); end != std::string::npos && end > 0;
+       end = key.rfind('.', end - 1)) {
+    const config::Node* node = shipped_tree().find(std::string_view(key).substr(0, end));
+    if (node != nullptr) return node->get_if<config::Interpolation>() != nullptr;
+  }
+  return false;
 }
 
 void apply_moved_keys(config::Node& tree) {

@@ -18,25 +18,26 @@ constexpr const char* kDistCheckpoint =
     "of Megatron's checkpoint format, which use_dist_checkpointing (refused) turns on";
 constexpr const char* kEntropy =
     "changes memory, no number; model.use_fused_kernels saves the memory of logits";
-constexpr const char* kExperts = "of mixture-of-experts models, which are not built";
+constexpr const char* kExperts = "of mixture-of-experts models, which are not implemented";
 constexpr const char* kRouterReplay = "of router replay, which router_replay.mode turns on";
 constexpr const char* kNoRouterReplay =
     "router replay needs a mixture-of-experts model, which this build does not run";
 constexpr const char* kQat = "of training with quantized weights, which qat.enable turns on";
-constexpr const char* kNoQat = "training with quantized weights is not built";
+constexpr const char* kNoQat = "training with quantized weights is not implemented";
 constexpr const char* kLora = "of low-rank adapters, which lora_rank and lora.rank turn on";
-constexpr const char* kNoLora = "low-rank adapters are not built; all weights are trained";
+constexpr const char* kNoLora = "low-rank adapters are not implemented; all weights are trained";
 constexpr const char* kMtp = "of multi-token prediction, which mtp.enable turns on";
-constexpr const char* kNoMtp = "multi-token prediction is not built";
+constexpr const char* kNoMtp = "multi-token prediction is not implemented";
 constexpr const char* kTextOnly = "models are text only";
 constexpr const char* kPyTorch = "of verl's PyTorch engines";
 constexpr const char* kPython = "of verl's data set in Python; rows are read from data.train_files";
 constexpr const char* kOffload =
     "nothing is moved to host memory; --dry-run shows whether a rank's part fits";
 constexpr const char* kCritic =
-    "the value model is not built: algorithm.adv_estimator=gae and critic.enable=True are refused";
+    "the value model is not implemented: algorithm.adv_estimator=gae and critic.enable=True are "
+    "refused";
 constexpr const char* kLegacy =
-    "of a reward model or a sandbox, in the place of older releases; neither is built";
+    "of a reward model or a sandbox, in the place of older releases; neither is implemented";
 
 const KeyRule kRules[] = {
     {"**._target_", kNoEffect, "the Python class that verl makes of the group"},
@@ -44,7 +45,7 @@ const KeyRule kRules[] = {
     // The engine's block of actor and reference.
     {"actor_rollout_ref.*.megatron.*_offload", kNoEffect, kOffload},
     {"actor_rollout_ref.*.megatron.expert_model_parallel_size", kRefused,
-     "mixture-of-experts models are not built; tensor_model_parallel_size splits dense ones"},
+     "mixture-of-experts models are not implemented; tensor_model_parallel_size splits dense ones"},
     {"actor_rollout_ref.*.megatron.expert_tensor_parallel_size", kNoEffect, kExperts},
     {"actor_rollout_ref.*.megatron.use_dist_checkpointing", kRefused,
      "weights are read from a Hugging Face folder, actor_rollout_ref.model.path, and saved as one"},
@@ -118,7 +119,7 @@ const KeyRule kRules[] = {
     {"actor_rollout_ref.actor.qat.**", kNoEffect, kQat},
     {"actor_rollout_ref.ref.rollout_n", kNoEffect, "the reference takes the actor's batch"},
     {"actor_rollout_ref.*.profiler.**", kNoEffect,
-     "verl's profilers are not built; nsys or perf can start verlcpp-train"},
+     "verl's profilers are not implemented; nsys or perf can start verlcpp-train"},
     {"actor_rollout_ref.hybrid_engine", kRefused, "the rollout runs on the ranks that train"},
 
     // The rollout.
@@ -154,7 +155,7 @@ const KeyRule kRules[] = {
     {"actor_rollout_ref.rollout.checkpoint_engine.**", kNoEffect, kServer},
     {"actor_rollout_ref.rollout.prometheus.**", kNoEffect, kServer},
     {"actor_rollout_ref.rollout.trace.**", kNoEffect,
-     "traces are not built; trainer.rollout_data_dir takes the responses"},
+     "traces are not implemented; trainer.rollout_data_dir takes the responses"},
     {"actor_rollout_ref.rollout.quantization*", kRefused,
      "responses are made by the training weights, which are not quantized"},
     {"actor_rollout_ref.rollout.qat.**", kRefused, kNoQat},
@@ -179,7 +180,7 @@ const KeyRule kRules[] = {
     {"actor_rollout_ref.model.tokenizer_path", kRefused,
      "the tokenizer is the one in actor_rollout_ref.model.path"},
     {"actor_rollout_ref.model.override_config.moe_config.*", kRefused,
-     "mixture-of-experts models are not built"},
+     "mixture-of-experts models are not implemented"},
     {"actor_rollout_ref.model.use_shm", kNoEffect, "the folder is read where it is"},
     {"actor_rollout_ref.model.trust_remote_code", kNoEffect, "no Python of a model is run"},
     {"actor_rollout_ref.model.external_lib", kRefused,
@@ -250,7 +251,7 @@ const KeyRule kRules[] = {
     // The loop.
     {"trainer.balance_batch", kNoEffect, "micro-batches are balanced in any case"},
     {"trainer.log_val_generations", kNoEffect,
-     "for loggers that are not built; trainer.validation_data_dir takes the responses"},
+     "for loggers that are not implemented; trainer.validation_data_dir takes the responses"},
     {"trainer.esi_redundant_time", kNoEffect,
      "for instances that end at a known time; SIGTERM saves"},
     {"trainer.critic_warmup", kRefused, "the actor is updated from the first step on"},
@@ -270,7 +271,7 @@ const KeyRule kRules[] = {
     {"distillation.**", kNoEffect, "of a teacher, which distillation.enabled (refused) turns on"},
     {"transfer_queue.**", kNoEffect, "ranks are threads and hand over batches in memory"},
     {"global_profiler.**", kNoEffect,
-     "verl's profilers are not built; nsys or perf can start verlcpp-train"},
+     "verl's profilers are not implemented; nsys or perf can start verlcpp-train"},
     {"skip.*.enable", kRefused,
      "rollout.record_path and rollout.name=replay record rollouts and play them back"},
     {"skip.**", kNoEffect, "of skip.*.enable=True, which is refused"},

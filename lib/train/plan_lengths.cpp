@@ -42,17 +42,20 @@ struct KeyReader {
   }
 };
 
-parallel::AxisSizes read_sizes(KeyReader& read) {
+LayoutRule read_layout(KeyReader& read) {
   int64_t nnodes = 1, gpus = 1, ranks = 1;
-  parallel::AxisSizes sizes;
+  LayoutRule layout;
+  parallel::AxisSizes& sizes = layout.sizes;
   read.positive("trainer.nnodes", nnodes);
   read.positive("trainer.n_gpus_per_node", gpus);
   read.positive("trainer.ranks_per_gpu", ranks);
   read.positive(kMegatron + ".tensor_model_parallel_size", sizes.tp);
   read.positive(kMegatron + ".pipeline_model_parallel_size", sizes.pp);
   read.positive(kMegatron + ".context_parallel_size", sizes.cp);
+  read(kMegatron + ".dynamic_context_parallel", layout.dynamic);
   sizes.world = nnodes * gpus * ranks;
-  return sizes;
+  layout.ranks_beside_gpus = nnodes * ranks;
+  return layout;
 }
 
 /// Also of a static plan, which a dry run refuses for them too.
@@ -78,7 +81,7 @@ void read_scheduler(BatchingRule& rule, KeyReader& read, Findings& findings) {
   if (!warning.empty()) findings.warn(warning);
 }
 
-void read_dynamic(BatchingRule& rule, Findings& findings) {
+void read_dynamic(BatchingRule& rule, const LayoutRule& layout, Findings& findings) {
   const config::Node null;
   const auto at = [&](const std::string& field) -> const config::Node& {
     const config::Node* node = findings.tree().find(kMegatron + "." + field);
@@ -87,7 +90,7 @@ void read_dynamic(BatchingRule& rule, Findings& findings) {
   const config::Node& limit = at("max_seqlen_per_dp_cp_rank");
   const config::Node& min_cp = at("override_transformer_config.min_dynamic_context_parallel_size");
   check_dcp_limit(findings, kMegatron, limit);
-  check_dcp_pool(findings, kMegatron, rule.sizes.pool());
+  check_dcp_pool(findings, kMegatron, layout);
   check_min_cp(findings, kMegatron, min_cp, rule.sizes.pool());
   rule.dcp.emplace();
   if (const int64_t* value = limit.get_if<int64_t>()) rule.dcp->max_seqlen_per_rank = *value;
@@ -146,14 +149,13 @@ std::vector<int64_t> read_lengths(const std::string& flag, const std::string& fi
 BatchingRule plan_rule(const config::Node& resolved_tree) {
   Findings findings(resolved_tree);
   KeyReader read{findings};
-  BatchingRule rule{.sizes = read_sizes(read), .dcp = {}};
-  bool dynamic = false;
-  read(kMegatron + ".dynamic_context_parallel", dynamic);
+  const LayoutRule layout = read_layout(read);
+  BatchingRule rule{.sizes = layout.sizes, .dcp = {}};
   findings.finish();
-  check_divisible(rule.sizes, findings);
+  check_divisible(layout, findings);
   findings.finish();
-  if (dynamic) {
-    read_dynamic(rule, findings);
+  if (layout.dynamic) {
+    read_dynamic(rule, layout, findings);
   } else {
     read_static(rule, read, findings);
   }

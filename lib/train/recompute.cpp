@@ -42,7 +42,7 @@ std::string recompute_problem(const MegatronConfig& megatron) {
     const std::string modules = value_of(megatron, "recompute_modules");
     if (modules == "null" || modules == "[core_attn]") return "";
     return "recompute_modules: selective recompute of " + modules +
-           " is not built; must be [core_attn]";
+           " is not implemented; must be [core_attn]";
   }
   if (granularity != "full") return "recompute_granularity: must be null, selective or full";
   const std::string method = value_of(megatron, "recompute_method");

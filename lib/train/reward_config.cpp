@@ -56,11 +56,31 @@ bool is_enabled(const config::Node& buffer) {
   return value != nullptr && *value;
 }
 
+/// An enabled buffer names the lengths and the penalty itself; everything that lacks, in one go.
+void require_lengths(const config::Node& whole) {
+  const config::Node* buffer = whole.find("overlong_buffer_cfg");
+  if (buffer == nullptr || !is_enabled(*buffer)) return;
+  std::string missing;
+  const auto require = [&](const std::string& key, const std::string& what) {
+    const config::Node* value = whole.find(key);
+    if (value != nullptr && !value->is_null()) return;
+    missing += std::string(missing.empty() ? "" : ", ") + "+" + kKwargs + "." + key + "=" + what;
+  };
+  require("max_resp_len", "INTEGER (the longest response, data.max_response_length)");
+  require("overlong_buffer_cfg.len", "INTEGER (the tokens before that which are penalized)");
+  require("overlong_buffer_cfg.penalty_factor",
+          "NUMBER (the penalty at max_resp_len, such as 1.0)");
+  if (missing.empty()) return;
+  throw ConfigError(std::string(kKwargs) + ".overlong_buffer_cfg.enable = True (" +
+                    buffer->find("enable")->origin().text + ") also needs " + missing);
+}
+
 /// Most keys may be missing: verl's dapo manager looks them up one by one.
 std::pair<RewardKwargs, std::optional<OverlongBufferConfig>> bind_kwargs(
     const config::Node& reward_kwargs) {
   config::Node whole = reward_kwargs.is_null() ? config::Node::map({}) : reward_kwargs;
   if (!whole.is_map()) throw ConfigError(std::string(kKwargs) + " must be a map of keys");
+  require_lengths(whole);
   set_if_missing(whole, "max_resp_len", config::Node());
   set_if_missing(whole, "overlong_buffer_cfg", config::Node());
   RewardKwargs kwargs;
@@ -86,9 +106,10 @@ std::pair<RewardKwargs, std::optional<OverlongBufferConfig>> bind_kwargs(
   return {kwargs, buffer};
 }
 
-[[noreturn]] void refuse(const std::string& key, const std::string& value,
-                         const std::string& text) {
-  throw ConfigError(std::string(kKwargs) + "." + key + " = " + value + ": " + text);
+std::string about(const config::Node& kwargs, const std::string& key) {
+  const config::Node& value = *kwargs.find(key);
+  return std::string(kKwargs) + "." + key + " = " + config::to_inline(value) + " (" +
+         value.origin().text + ")";
 }
 
 }  // namespace
@@ -97,23 +118,20 @@ std::optional<reward::OverlongBuffer> overlong_settings(const config::Node& rewa
   const auto [kwargs, given] = bind_kwargs(reward_kwargs);
   if (!given || !given->enable) return {};
   const OverlongBufferConfig& buffer = *given;
-  const std::string len = std::to_string(buffer.len);
-  if (!kwargs.max_resp_len) {
-    refuse("max_resp_len", "null", "must be provided if the overlong buffer is enabled");
-  }
+  const auto refuse = [&](const std::string& key, const std::string& text) {
+    throw ConfigError(about(reward_kwargs, key) + ": " + text);
+  };
+  const std::string len_key = "overlong_buffer_cfg.len",
+                    factor_key = "overlong_buffer_cfg.penalty_factor";
   if (buffer.len <= 0) {
-    refuse("overlong_buffer_cfg.len", len,
+    refuse(len_key,
            "must be positive when the penalty is enabled; to disable it, set "
            "overlong_buffer_cfg.enable=False");
   }
   if (*kwargs.max_resp_len < buffer.len) {
-    refuse("max_resp_len", std::to_string(*kwargs.max_resp_len),
-           "must not be less than overlong_buffer_cfg.len = " + len);
+    refuse("max_resp_len", "must not be less than " + about(reward_kwargs, len_key));
   }
-  if (!std::isfinite(buffer.penalty_factor)) {
-    refuse("overlong_buffer_cfg.penalty_factor", std::to_string(buffer.penalty_factor),
-           "must be finite");
-  }
+  if (!std::isfinite(buffer.penalty_factor)) refuse(factor_key, "must be finite");
   return reward::OverlongBuffer{.max_resp_len = *kwargs.max_resp_len,
                                 .len = buffer.len,
                                 .penalty_factor = buffer.penalty_factor,

@@ -38,6 +38,23 @@ void expand_paths(TrainConfig& config) {
   config.trainer.default_local_dir = data::expand_home(config.trainer.default_local_dir);
 }
 
+bool has_shipped(const config::Node& tree) {
+  if (!tree.is_map() || tree.items().empty()) return is_shipped(tree.origin());
+  return std::any_of(tree.items().begin(), tree.items().end(),
+                     [](const auto& item) { return has_shipped(item.second); });
+}
+
+/// A primary file without a defaults list holds its own keys alone, as in Hydra; one message says
+/// so instead of one for each key that it lacks.
+void refuse_bare_file(const config::Node& tree) {
+  if (!tree.is_map() || tree.items().empty() || has_shipped(tree)) return;
+  const std::string origin = tree.items().front().second.origin().text;
+  throw ConfigError(origin.substr(0, origin.find(':')) +
+                    ": no defaults list leads to verl's defaults, so that every other key is "
+                    "missing; begin the file with\n  defaults:\n    - ppo_megatron_trainer\n"
+                    "    - _self_");
+}
+
 /// Once for a run, so that all ranks and passes plan by the same numbers.
 void read_costs(const config::Node& tree, TrainConfig& config) {
   const Findings findings(tree);
@@ -84,6 +101,7 @@ TrainConfig bind_train_config(config::Node& resolved_tree) {
   TrainConfig config;
   config::Binder binder(known_keys(resolved_tree));
   binder.bind(resolved_tree, "", config);
+  if (!binder.problems().empty()) refuse_bare_file(resolved_tree);
   binder.finish();
   expand_paths(config);
   read_costs(resolved_tree, config);

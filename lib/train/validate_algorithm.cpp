@@ -33,15 +33,13 @@ void check_estimator(const AlgorithmConfig& algorithm, bool dynamic, Findings& f
   const std::string key = "algorithm.adv_estimator";
   if (name == "grpo") return;
   if (!contains(kEstimators, name)) {
-    findings.add(key, "Unknown advantage estimator: " + name + "; verl knows " + join(kEstimators) +
-                          "; this build runs grpo");
+    findings.add(key, "Unknown advantage estimator: " + name +
+                          "; must be grpo, the one of verl's that is implemented");
   } else if (name == "gae") {
-    findings.add(
-        key, std::string(dynamic ? "Dynamic CP currently supports language models only: " : "") +
-                 "gae needs a value model (critic), which is not built; this build runs "
-                 "grpo");
+    findings.add(key, language_models_only(dynamic, "the value model (critic) that gae needs") +
+                          "; must be grpo");
   } else {
-    findings.add(key, "advantage estimator " + name + " is not built; this build runs grpo");
+    findings.add(key, "advantage estimator " + name + " is not implemented; must be grpo");
   }
 }
 
@@ -80,12 +78,12 @@ void check_policy_loss(const ActorConfig& actor, Findings& findings) {
   const std::string key = "actor_rollout_ref.actor.";
   const std::string& mode = actor.policy_loss.loss_mode;
   if (!contains(kLossModes, mode)) {
-    findings.add(key + "policy_loss.loss_mode", "Unsupported loss mode: " + mode +
-                                                    ". Supported modes are: [" + join(kLossModes) +
-                                                    "]; this build runs vanilla");
+    findings.add(key + "policy_loss.loss_mode",
+                 "Unsupported loss mode: " + mode +
+                     "; must be vanilla, the one of verl's that is implemented");
   } else if (mode != "vanilla") {
     findings.add(key + "policy_loss.loss_mode",
-                 "loss mode " + mode + " is not built; this build runs vanilla");
+                 "loss mode " + mode + " is not implemented; must be vanilla");
   }
   try {
     algo::parse_loss_agg_mode(actor.loss_agg_mode);
@@ -116,7 +114,7 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
   const std::string key = "actor_rollout_ref.actor.optim.";
   const std::vector<std::string> styles = {"constant", "linear", "cosine", "inverse-square-root"};
   findings.require(optim.optimizer == "adam", key + "optimizer",
-                   "optimizer " + optim.optimizer + " is not built; must be adam");
+                   "optimizer " + optim.optimizer + " is not implemented; must be adam");
   findings.require(contains(styles, optim.lr_decay_style), key + "lr_decay_style",
                    "must be one of " + join(styles));
   findings.require(optim.total_training_steps == -1 || optim.total_training_steps >= 1,

@@ -75,8 +75,8 @@ void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
                      pass.block + pass.micro_per_gpu);
   } else if (!pass.size_per_gpu && !pass.megatron->dynamic_context_parallel) {
     findings.add(pass.block + pass.micro_per_gpu,
-                 "Please set it to a positive integer, or actor_rollout_ref.actor.use_dynamic_bsz="
-                 "True for micro-batches by tokens");
+                 "must be a positive integer, unless actor_rollout_ref.actor.use_dynamic_bsz=True "
+                 "cuts micro-batches by tokens");
   }
 }
 
@@ -144,13 +144,14 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
   if (!is_count(*actor.ppo_micro_batch_size_per_gpu)) return;
   const int64_t minimal = sizes->dp() * *actor.ppo_micro_batch_size_per_gpu;
   if (train * n % minimal == 0) return;
+  // What would do is whole mini-batches, too.
+  const int64_t step = std::lcm(minimal / std::gcd(minimal, n), mini);
   findings.add_text("real_train_batch_size (" + text(train * n) + " = " +
                     findings.about("data.train_batch_size") + " x " + findings.about(n_key) +
                     ") must be divisible by minimal possible batch size (" + text(minimal) +
                     " = data-parallel size " + text(sizes->dp()) + " x " +
                     findings.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") +
-                    "); nearest valid data.train_batch_size: " +
-                    nearest_multiples(train, minimal / std::gcd(minimal, n)));
+                    "); nearest valid data.train_batch_size: " + nearest_multiples(train, step));
 }
 
 }  // namespace

@@ -50,8 +50,28 @@ std::optional<parallel::AxisSizes> axis_sizes(const TrainConfig& config);
 std::string longest_text(const TrainConfig& config, const Findings& findings);
 std::string fits_text(const TrainConfig& config, int64_t capacity);
 
+/// "X is not implemented", in verl's words where dynamic CP would refuse it there: it is in vain to
+/// switch that off.
+std::string unsupported(bool dynamic, const std::string& what);
+std::string language_models_only(bool dynamic, const std::string& what);
+/// What the sizes of a layout have to satisfy together.
+struct LayoutRule {
+  parallel::AxisSizes sizes;
+  int64_t ranks_beside_gpus = 1;  // world = this x trainer.n_gpus_per_node
+  bool dynamic = false;           // DPxCP has to be even
+  std::vector<int64_t> tp_sizes;  // those that the model takes; empty when it is not known
+};
+LayoutRule layout_rule(const TrainConfig& config);
+/// The sizes of tensor parallelism that the model takes; none when its config.json cannot be read,
+/// which is said elsewhere.
+std::vector<int64_t> tp_sizes(const TrainConfig& config);
+/// "; nearest valid: trainer.n_gpus_per_node 4 or 8, or context_parallel_size 2": each size that
+/// would do with all others as they are; "" without one.
+std::string nearest_sizes(const LayoutRule& rule);
+/// "6 = trainer.n_gpus_per_node = 6 (override 1)", by the factors that are not one.
+std::string world_text(int64_t world, const Findings& findings);
 /// The world is a multiple of tp * pp * cp, all of them positive; shared with --plan.
-void check_divisible(const parallel::AxisSizes& sizes, Findings& findings);
+void check_divisible(const LayoutRule& rule, Findings& findings);
 
 /// The two roles with a Megatron block, and the tree's name of the block.
 struct Role {
@@ -66,7 +86,7 @@ bool inherited(const Findings& findings, const Role& role, const std::string& fi
 /// max_seqlen_per_dp_cp_rank and DPxCP with verl's messages; shared with --plan.
 void check_dcp_limit(Findings& findings, const std::string& megatron_key,
                      const config::Node& limit);
-void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t pool);
+void check_dcp_pool(Findings& findings, const std::string& megatron_key, const LayoutRule& rule);
 void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,
                          const std::string& scheduler);
 /// What is to be known about a valid scheduler; "" when nothing.

@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kOverride = "override_transformer_config";
 constexpr const char* kValidCpCommType =
-    "must be p2p (a ring) or all_gather; a2a, a2a+p2p and one type for each layer are not built";
+    "must be p2p (a ring) or all_gather; a2a, a2a+p2p and one type for each layer are not "
+    "implemented";
 
 /// Anything but null and false.
 bool switched_on(const config::Node* node) {
@@ -35,7 +36,7 @@ void check_router_replay(const Role& role, Findings& findings) {
                  "Dynamic CP router replay requires moe_router_fusion=False");
   }
   findings.add(key,
-               "router replay needs a mixture-of-experts model, which this build does not run; "
+               "router replay needs a mixture-of-experts model, which is not implemented; "
                "must be disabled");
 }
 
@@ -62,22 +63,27 @@ void warn_unread(const Role& role, Findings& findings) {
   }
 }
 
-/// What neither static nor dynamic CP runs here; verl refuses these with dynamic CP only.
+std::string no_padding(bool dynamic) {
+  return dynamic ? "Dynamic CP requires use_remove_padding=True, and so does static CP here; must "
+                   "be True"
+                 : "use_remove_padding=False is not implemented; must be True";
+}
+
+/// What neither static nor dynamic CP runs here.
 void check_megatron_features(const Role& role, Findings& findings) {
   const MegatronConfig& m = *role.megatron;
-  const std::string subject = m.dynamic_context_parallel ? "Dynamic CP" : "this build";
+  const bool dynamic = m.dynamic_context_parallel;
   const auto require = [&](bool ok, const std::string& field, const std::string& text) {
     if (!ok && !inherited(findings, role, field)) findings.add(role.key + "." + field, text);
   };
-  require(m.use_remove_padding, "use_remove_padding",
-          subject + " requires use_remove_padding=True");
+  require(m.use_remove_padding, "use_remove_padding", no_padding(dynamic));
   require(!m.pad_to_length, "pad_to_length",
-          subject + " does not support pad_to_length; must be False");
+          unsupported(dynamic, "pad_to_length") + "; must be False");
   require(m.virtual_pipeline_model_parallel_size.value_or(1) == 1,
           "virtual_pipeline_model_parallel_size",
-          subject + " does not support virtual pipeline parallelism; must be null or 1");
+          unsupported(dynamic, "virtual pipeline parallelism") + "; must be null or 1");
   require(!switched_on(transformer_override(m, "fp8")), std::string(kOverride) + ".fp8",
-          subject + " does not support FP8; must be null or False");
+          unsupported(dynamic, "FP8") + "; must be null or False");
   const config::Node* mode = transformer_override(m, "deterministic_mode");
   require(mode == nullptr || mode->get_if<bool>() != nullptr,
           std::string(kOverride) + ".deterministic_mode", "must be True, False or null");
@@ -96,6 +102,17 @@ void check_megatron_features(const Role& role, Findings& findings) {
 
 }  // namespace
 
+std::string unsupported(bool dynamic, const std::string& what) {
+  return dynamic ? "Dynamic CP does not support " + what + ", nor does static CP here"
+                 : what + " is not implemented";
+}
+
+std::string language_models_only(bool dynamic, const std::string& what) {
+  return (dynamic ? "Dynamic CP currently supports language models only, and without it, too, "
+                  : "") +
+         what + " is not implemented";
+}
+
 void check_dcp_limit(Findings& findings, const std::string& megatron_key,
                      const config::Node& limit) {
   if (is_positive_int(limit)) return;
@@ -104,14 +121,16 @@ void check_dcp_limit(Findings& findings, const std::string& megatron_key,
                "is enabled");
 }
 
-void check_dcp_pool(Findings& findings, const std::string& megatron_key, int64_t pool) {
+void check_dcp_pool(Findings& findings, const std::string& megatron_key, const LayoutRule& rule) {
+  const int64_t pool = rule.sizes.pool();
   if (pool >= 2 && pool % 2 == 0) return;
+  const std::string sizes = nearest_sizes(rule);
   findings.add(
       megatron_key + ".dynamic_context_parallel",
       "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
       "DPxCP=" +
-          std::to_string(pool) +
-          ". Nearest valid: " + (pool < 2 ? "2" : nearest_multiples(pool, 2)));
+          std::to_string(pool) + ". n_gpus is " + world_text(rule.sizes.world, findings) + sizes +
+          (sizes.empty() ? "; must be False" : ", or dynamic_context_parallel False"));
 }
 
 void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,
@@ -144,6 +163,7 @@ void check_min_cp(Findings& findings, const std::string& megatron_key, const con
 
 void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
   const std::optional<parallel::AxisSizes> sizes = axis_sizes(config);
+  const LayoutRule layout = layout_rule(config);
   for (const Role& role : roles(config)) {
     const MegatronConfig& m = *role.megatron;
     if (!inherited(findings, role, "dynamic_cp_scheduler")) {
@@ -159,7 +179,7 @@ void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
     }
     if (!sizes) continue;
     if (!inherited(findings, role, "dynamic_context_parallel")) {
-      check_dcp_pool(findings, role.key, sizes->pool());
+      check_dcp_pool(findings, role.key, layout);
     }
     const config::Node* min_cp = transformer_override(m, "min_dynamic_context_parallel_size");
     if (min_cp != nullptr &&
@@ -171,20 +191,17 @@ void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
 
 void check_features(const TrainConfig& config, Findings& findings) {
   const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
-  const std::string subject = dynamic ? "Dynamic CP" : "this build";
   for (const Role& role : roles(config)) check_megatron_features(role, findings);
   findings.require(config.actor_rollout_ref.model.use_remove_padding,
-                   "actor_rollout_ref.model.use_remove_padding",
-                   subject + " requires use_remove_padding=True");
+                   "actor_rollout_ref.model.use_remove_padding", no_padding(dynamic));
   const config::Node& of_model = config.actor_rollout_ref.model.override_config;
   findings.require(of_model.is_map() || of_model.is_null(),
                    "actor_rollout_ref.model.override_config", "must be a group of keys");
   findings.require(!config.distillation.enabled, "distillation.enabled",
-                   subject + " does not support distillation; must be False");
-  findings.require(!config.critic.enable.value_or(false), "critic.enable",
-                   subject +
-                       " currently supports language models only, no value model; must be "
-                       "null or False");
+                   unsupported(dynamic, "distillation") + "; must be False");
+  findings.require(
+      !config.critic.enable.value_or(false), "critic.enable",
+      language_models_only(dynamic, "a value model (critic)") + "; must be null or False");
 }
 
 }  // namespace verlcpp::train

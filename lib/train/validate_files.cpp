@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kEmptyName = "the name is empty (an unset variable of the shell?)";
+
 bool is_multimodal(const std::string& json) {
   const nlohmann::json parsed = nlohmann::json::parse(json, nullptr, false);
   return parsed.is_object() && parsed.contains("vision_config");
@@ -63,12 +65,48 @@ bool looks_like_hub_name(const fs::path& path) {
          !fs::exists(path.parent_path(), ignored);
 }
 
+/// Of a folder without config.json: what it seems to be.
+std::string why_no_config(const fs::path& folder) {
+  const std::string missing = "no config.json in this folder";
+  std::error_code failed;
+  if (fs::exists(folder / "adapter_config.json", failed)) {
+    return missing + ", which holds an adapter; merge it into its base model first";
+  }
+  // A cache of the Hub keeps a model's files in snapshots/COMMIT.
+  for (fs::directory_iterator it(folder / "snapshots", failed), end; !failed && it != end;
+       it.increment(failed)) {
+    if (fs::exists(it->path() / "config.json", failed)) {
+      return missing + ", but in " + it->path().string();
+    }
+  }
+  return missing;
+}
+
 std::string why_no_model(const fs::path& folder) {
   std::error_code ignored;
-  if (fs::is_directory(folder, ignored)) return "no config.json in this folder";
+  if (folder.empty()) return kEmptyName;
+  if (fs::is_directory(folder, ignored)) return why_no_config(folder);
   if (fs::exists(folder, ignored)) return "is not a folder";
   if (!looks_like_hub_name(folder)) return "no such folder";
-  return "no such folder, and nothing is downloaded: a model of a hub is to be fetched beforehand";
+  return "no such folder, and nothing is downloaded; a model of the Hub has to be fetched first "
+         "(hf download " +
+         folder.string() + " --local-dir FOLDER) and its folder given here";
+}
+
+std::vector<int64_t> sizes_of(const model::ModelConfig& model) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= model.heads; ++size) {
+    if (model::tp_complaint(model, size).empty()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+/// config.json of the model with what the configuration changes in it.
+model::ModelConfig parsed_model(const ModelSection& section, const std::string& json) {
+  const model::ConfigOverride changes = config_override(section);
+  const std::string where = (fs::path(section.path) / "config.json").string();
+  return model::parse_model_config(model::merged_config(json, changes),
+                                   where + (changes.json != "{}" ? " with " + changes.where : ""));
 }
 
 void check_tensor_parallel(const TrainConfig& config, const model::ModelConfig& model,
@@ -78,9 +116,7 @@ void check_tensor_parallel(const TrainConfig& config, const model::ModelConfig& 
   const std::string complaint = model::tp_complaint(model, tp);
   if (complaint.empty()) return;
   std::vector<std::string> valid;
-  for (int64_t size = 1; size <= model.heads; ++size) {
-    if (model::tp_complaint(model, size).empty()) valid.push_back(std::to_string(size));
-  }
+  for (const int64_t size : sizes_of(model)) valid.push_back(std::to_string(size));
   findings.add("actor_rollout_ref.actor.megatron.tensor_model_parallel_size",
                complaint + " (" + config.actor_rollout_ref.model.path +
                    "/config.json); valid for this model: " + join(valid));
@@ -99,18 +135,12 @@ void check_model(const TrainConfig& config, Findings& findings) {
   const std::string json((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (is_multimodal(json)) {
     const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
-    findings.add(key, std::string(dynamic ? "Dynamic CP" : "this build") +
-                          " currently supports language models only; config.json has a "
-                          "vision_config");
+    findings.add(key, language_models_only(dynamic, "a model with a vision_config in config.json"));
     return;
   }
   check_weights(config.actor_rollout_ref.model, findings);
   try {
-    const model::ConfigOverride changes = config_override(config.actor_rollout_ref.model);
-    const bool changed = changes.json != "{}";
-    const model::ModelConfig model =
-        model::parse_model_config(model::merged_config(json, changes),
-                                  file.string() + (changed ? " with " + changes.where : ""));
+    const model::ModelConfig model = parsed_model(config.actor_rollout_ref.model, json);
     const int64_t longest = longest_sequence(config);
     if (model.max_positions > 0 && longest > model.max_positions) {
       findings.add_text(longest_text(config, findings) + ", but the model (" + findings.about(key) +
@@ -146,10 +176,28 @@ std::string who_asks(const TrainConfig& config, const PromptFiles& prompts,
 
 }  // namespace
 
+std::vector<int64_t> tp_sizes(const TrainConfig& config) {
+  const ModelSection& section = config.actor_rollout_ref.model;
+  const fs::path file = fs::path(section.path) / "config.json";
+  std::ifstream in(file);
+  std::error_code ignored;
+  if (!in || !fs::is_regular_file(file, ignored)) return {};
+  const std::string json((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  try {
+    return sizes_of(parsed_model(section, json));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 std::string why_no_file(const std::string& path) {
   std::error_code ignored;
+  if (path.empty()) return kEmptyName;
   if (fs::is_directory(path, ignored)) return "is a folder, not a file";
-  return fs::exists(path, ignored) ? "is not a regular file" : "no such file";
+  if (fs::exists(path, ignored)) return "is not a regular file";
+  if (path == "None") return "no such file; nothing is written null, None is a name";
+  if (path.find_first_of("*?") == std::string::npos) return "no such file";
+  return "no such file; * and ? are not expanded here: valid is a list, [one.parquet,two.parquet]";
 }
 
 void check_files(const TrainConfig& config, Findings& findings) {
@@ -170,7 +218,8 @@ void check_files(const TrainConfig& config, Findings& findings) {
   for (const PromptFiles& prompts : prompt_files(config, findings.tree())) {
     for (const auto& file : prompts.files)
       findings.require(fs::is_regular_file(file), prompts.key,
-                       file + ": " + why_no_file(file) + who_asks(config, prompts, findings));
+                       file + (file.empty() ? "" : ": ") + why_no_file(file) +
+                           who_asks(config, prompts, findings));
   }
 }
 

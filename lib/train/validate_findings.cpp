@@ -32,15 +32,18 @@ std::string nearest_multiples(int64_t value, int64_t step) {
   return (below > 0 ? std::to_string(below) + " or " : "") + std::to_string(below + step);
 }
 
-std::string nearest_divisors(int64_t value, int64_t whole) {
+std::string nearest_divisors(int64_t value, int64_t whole,
+                             const std::function<bool(int64_t)>& fits) {
   int64_t below = 0, above = 0;
   for (int64_t small = 1; small <= whole / small; ++small) {
     if (whole % small != 0) continue;
     for (const int64_t divisor : {small, whole / small}) {
+      if (divisor == value || !fits(divisor)) continue;
       if (divisor < value) below = std::max(below, divisor);
       if (divisor > value && (above == 0 || divisor < above)) above = divisor;
     }
   }
+  if (below == 0 && above == 0) return "";
   if (below == 0 || above == 0) return std::to_string(std::max(below, above));
   return std::to_string(below) + " or " + std::to_string(above);
 }

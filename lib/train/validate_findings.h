@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,12 @@ class Findings {
 };
 
 /// The largest below `value` and the smallest above it, as far as there are any: "4 or 8".
-/// Multiples of `step`, >= 1; divisors of `whole`, >= 1.
+/// Multiples of `step`, >= 1; divisors of `whole`, >= 1, that `fits` accepts, "" when it accepts
+/// none.
 std::string nearest_multiples(int64_t value, int64_t step);
-std::string nearest_divisors(int64_t value, int64_t whole);
+std::string nearest_divisors(
+    int64_t value, int64_t whole,
+    const std::function<bool(int64_t)>& fits = [](int64_t) { return true; });
 
 /// "a, b, c".
 std::string join(const std::vector<std::string>& names);

@@ -112,20 +112,10 @@ class KeyCheck {
 
   /// What `key` would be if nobody had set it, but other keys as they are; nullptr for a free key.
   const config::Node* default_of(const std::string& key) {
-    if (!is_interpolated(key)) return shipped_values().find(key);
+    if (!follows_another(key)) return shipped_values().find(key);
     if (!followed_) followed_ = followed(findings_.tree());
     const config::Node* source = followed_->is_map() ? followed_->find(key) : nullptr;
     return source != nullptr ? source : shipped_values().find(key);
-  }
-
-  /// Whether the default of `key`, or of a group above it, is an interpolation.
-  static bool is_interpolated(const std::string& key) {
-    for (size_t end = key.size(); end != std::string::npos && end > 0;
-         end = key.rfind('.', end - 1)) {
-      const config::Node* node = shipped_tree().find(std::string_view(key).substr(0, end));
-      if (node != nullptr) return node->get_if<config::Interpolation>() != nullptr;
-    }
-    return false;
   }
 
   void moved(const config::Node& node, const std::string& key, const std::string& place) {

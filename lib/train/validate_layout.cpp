@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,10 +45,9 @@ void check_model_parallel(const Role& role, Findings& findings) {
   const MegatronConfig& m = *role.megatron;
   const auto only_one = [&](const std::string& field, int64_t value, const std::string& what) {
     if (value == 1 || inherited(findings, role, field)) return;
-    findings.add(role.key + "." + field, value < 1
-                                             ? "must be a positive integer"
-                                             : field + "=" + std::to_string(value) + ": " + what +
-                                                   " is not built; 1 is what this build runs");
+    findings.add(role.key + "." + field, value < 1 ? "must be a positive integer"
+                                                   : field + "=" + std::to_string(value) + ": " +
+                                                         what + " is not implemented; must be 1");
   };
   only_one("pipeline_model_parallel_size", m.pipeline_model_parallel_size, "pipeline parallelism");
   const auto axis = [&](const std::string& field, int64_t value) {
@@ -62,12 +62,6 @@ void check_model_parallel(const Role& role, Findings& findings) {
     findings.warn(findings.about(role.key + ".sequence_parallel") +
                   " has no effect with tensor_model_parallel_size 1");
   }
-}
-
-std::string world_text(int64_t world, const Findings& findings) {
-  return std::to_string(world) + " = " + findings.about("trainer.nnodes") + " x " +
-         findings.about("trainer.n_gpus_per_node") + " x " +
-         findings.about("trainer.ranks_per_gpu");
 }
 
 void check_world(const TrainConfig& config, Findings& findings) {
@@ -108,7 +102,7 @@ void check_reference_layout(const TrainConfig& config, Findings& findings) {
 
 void check_layout(const TrainConfig& config, Findings& findings) {
   findings.require(config.model_engine == "megatron", "model_engine",
-                   "only megatron is built; must be megatron");
+                   "only megatron is implemented; must be megatron");
   findings.require(config.actor_rollout_ref.actor.strategy == "megatron",
                    "actor_rollout_ref.actor.strategy", "must be megatron");
   findings.require(config.actor_rollout_ref.ref.strategy == "megatron",
@@ -122,7 +116,7 @@ void check_layout(const TrainConfig& config, Findings& findings) {
   size(trainer.nnodes, "trainer.nnodes");
   findings.require(
       trainer.device == "cpu" || trainer.nnodes <= 1, "trainer.nnodes",
-      "this build runs on the GPUs of one machine; must be 1 unless trainer.device=cpu");
+      "GPUs of several machines are not implemented; must be 1 unless trainer.device=cpu");
   size(trainer.n_gpus_per_node, "trainer.n_gpus_per_node");
   size(trainer.ranks_per_gpu, "trainer.ranks_per_gpu");
   for (const Role& role : roles(config)) check_model_parallel(role, findings);
@@ -130,42 +124,99 @@ void check_layout(const TrainConfig& config, Findings& findings) {
 
   check_world(config, findings);
 
-  const MegatronConfig& m = config.actor_rollout_ref.actor.megatron;
-  const parallel::AxisSizes sizes{.world = config.world_size(),
-                                  .tp = m.tensor_model_parallel_size,
-                                  .pp = m.pipeline_model_parallel_size,
-                                  .cp = m.context_parallel_size};
+  const LayoutRule rule = layout_rule(config);
+  const parallel::AxisSizes& sizes = rule.sizes;
   const bool axes_ok = std::max({sizes.tp, sizes.pp, sizes.cp}) <= kMaxAxis &&
-                       std::min({sizes.world, sizes.tp, sizes.pp, sizes.cp}) >= 1;
-  if (axes_ok) check_divisible(sizes, findings);
+                       std::min({sizes.world, sizes.tp, sizes.pp, sizes.cp}) >= 1 &&
+                       sizes.world <= kMaxCount;
+  if (axes_ok) check_divisible(rule, findings);
+}
+
+LayoutRule layout_rule(const TrainConfig& config) {
+  const MegatronConfig& m = config.actor_rollout_ref.actor.megatron;
+  return {.sizes = {.world = config.world_size(),
+                    .tp = m.tensor_model_parallel_size,
+                    .pp = m.pipeline_model_parallel_size,
+                    .cp = m.context_parallel_size},
+          .ranks_beside_gpus = config.trainer.nnodes * config.trainer.ranks_per_gpu,
+          .dynamic = m.dynamic_context_parallel,
+          .tp_sizes = tp_sizes(config)};
 }
 
 namespace {
 
-/// The nearest size of one axis that leaves world and other axes as they are.
-std::string nearest_axes(const parallel::AxisSizes& sizes) {
-  const auto other = [&](const std::string& name, int64_t size, int64_t rest) {
-    if (sizes.world % rest != 0) return std::string();
-    return ", or " + name + " " + nearest_divisors(size, sizes.world / rest);
-  };
-  return other("context_parallel_size", sizes.cp, sizes.tp * sizes.pp) +
-         other("tensor_model_parallel_size", sizes.tp, sizes.cp * sizes.pp);
+/// "6 = a = 2 (override 1) x b = 3 (override 2)": of the factors, those that somebody may have
+/// meant.
+std::string product_text(int64_t product, const std::vector<std::string>& keys,
+                         const Findings& findings) {
+  std::string text;
+  for (const std::string& key : keys) {
+    const config::Node* node = findings.tree().find(key);
+    const int64_t* value = node == nullptr ? nullptr : node->get_if<int64_t>();
+    if (value != nullptr && *value == 1 && keys.size() > 1) continue;
+    text += (text.empty() ? " = " : " x ") + findings.about(key);
+  }
+  return std::to_string(product) + text;
+}
+
+bool takes(const LayoutRule& rule, const parallel::AxisSizes& sizes) {
+  const bool tp_ok = rule.tp_sizes.empty() || std::find(rule.tp_sizes.begin(), rule.tp_sizes.end(),
+                                                        sizes.tp) != rule.tp_sizes.end();
+  return tp_ok && sizes.world % (sizes.tp * sizes.pp * sizes.cp) == 0 &&
+         (!rule.dynamic || (sizes.world / (sizes.tp * sizes.pp)) % 2 == 0);
 }
 
 }  // namespace
 
-void check_divisible(const parallel::AxisSizes& sizes, Findings& findings) {
+std::string world_text(int64_t world, const Findings& findings) {
+  const std::vector<std::string> keys = {"trainer.nnodes", "trainer.n_gpus_per_node",
+                                         "trainer.ranks_per_gpu"};
+  return product_text(world, world == 1 ? std::vector{keys[1]} : keys, findings);
+}
+
+std::string nearest_sizes(const LayoutRule& rule) {
+  std::vector<std::string> ways;
+  const auto way = [&](const std::string& name, const std::string& sizes) {
+    if (!sizes.empty()) ways.push_back(name + " " + sizes);
+  };
+  const int64_t model = rule.sizes.tp * rule.sizes.pp;
+  const int64_t step =
+      rule.dynamic ? std::lcm(model * rule.sizes.cp, 2 * model) : model * rule.sizes.cp;
+  parallel::AxisSizes whole = rule.sizes;
+  whole.world = step;
+  if (takes(rule, whole)) {
+    const int64_t gpus = rule.sizes.world / rule.ranks_beside_gpus;
+    way("trainer.n_gpus_per_node",
+        nearest_multiples(gpus, step / std::gcd(step, rule.ranks_beside_gpus)));
+  }
+  const auto axis = [&](const std::string& name, int64_t parallel::AxisSizes::*size) {
+    const auto fits = [&](int64_t value) {
+      parallel::AxisSizes sizes = rule.sizes;
+      sizes.*size = value;
+      return takes(rule, sizes);
+    };
+    way(name, nearest_divisors(rule.sizes.*size, rule.sizes.world, fits));
+  };
+  axis("context_parallel_size", &parallel::AxisSizes::cp);
+  axis("tensor_model_parallel_size", &parallel::AxisSizes::tp);
+  std::string text;
+  for (const std::string& one : ways) text += (text.empty() ? "; nearest valid: " : ", or ") + one;
+  return text;
+}
+
+void check_divisible(const LayoutRule& rule, Findings& findings) {
   const std::string key = "actor_rollout_ref.actor.megatron.";
+  const parallel::AxisSizes& sizes = rule.sizes;
   const int64_t model = sizes.tp * sizes.pp;
   if (sizes.world % (model * sizes.cp) == 0) return;
-  findings.add_text("n_gpus (" + world_text(sizes.world, findings) +
-                    ") must be divisible by model_parallel_size (" + std::to_string(model) + " = " +
-                    findings.about(key + "tensor_model_parallel_size") + " x " +
-                    findings.about(key + "pipeline_model_parallel_size") +
-                    ") times context_parallel_size (" + std::to_string(sizes.cp) + ": " +
-                    findings.about(key + "context_parallel_size") +
-                    "); nearest valid: a world of " +
-                    nearest_multiples(sizes.world, model * sizes.cp) + nearest_axes(sizes));
+  findings.add_text(
+      "n_gpus (" + world_text(sizes.world, findings) +
+      ") must be divisible by model_parallel_size times context_parallel_size (" +
+      product_text(model * sizes.cp,
+                   {key + "tensor_model_parallel_size", key + "pipeline_model_parallel_size",
+                    key + "context_parallel_size"},
+                   findings) +
+      ")" + nearest_sizes(rule));
 }
 
 }  // namespace verlcpp::train

@@ -85,8 +85,9 @@ void check_reward(const TrainConfig& config, Findings& findings) {
   check_custom(reward.custom_reward_function, findings);
   findings.require(reward.gsm8k_method == "strict" || reward.gsm8k_method == "flexible",
                    "reward.gsm8k_method", "must be strict or flexible");
-  findings.require(!reward.reward_model.enable, "reward.reward_model.enable",
-                   "a reward model is not built; rules and programs score responses");
+  findings.require(
+      !reward.reward_model.enable, "reward.reward_model.enable",
+      "a reward model is not implemented; rules and programs score responses; must be False");
   findings.require(!reward.sandbox_fusion.url, "reward.sandbox_fusion.url",
                    "code is not run in a sandbox here; a program of yours "
                    "(reward.custom_reward_function.path) can");

@@ -90,7 +90,10 @@ void check_resume(const TrainerConfig& trainer, Findings& findings) {
   const std::string folder = trainer.resume_from_path.value_or("");
   std::error_code ignored;
   if (!step_of_folder(folder)) {
-    findings.add(key, "resume_mode=resume_path needs a folder named global_step_N");
+    findings.add(key,
+                 "resume_mode=resume_path needs the folder of a checkpoint, whose name ends in "
+                 "global_step_N, such as " +
+                     trainer.default_local_dir + "/global_step_10");
   } else if (!std::filesystem::exists(folder, ignored)) {
     findings.add(key,
                  "no such folder; must be a checkpoint, or trainer.resume_mode=auto or disable");
@@ -109,12 +112,12 @@ void check_loggers(const TrainerConfig& trainer, Findings& findings) {
     if (contains(verl, name)) {
       ignored.push_back(name);
     } else {
-      findings.add("trainer.logger", name + " is not supported; must be among " + join(built));
+      findings.add("trainer.logger", name + " is no logger; must be among " + join(built));
     }
   }
   if (ignored.empty()) return;
   findings.warn(findings.about("trainer.logger") + ": " + join(ignored) +
-                (ignored.size() == 1 ? " is" : " are") + " not built; " + join(built) +
+                (ignored.size() == 1 ? " is" : " are") + " not implemented; " + join(built) +
                 " are the loggers that write");
 }
 
@@ -170,7 +173,7 @@ void check_trainer(const TrainConfig& config, Findings& findings) {
 void check_tools(const TrainConfig& config, Findings& findings) {
   const std::string multi_turn = "actor_rollout_ref.rollout.multi_turn.";
   findings.require(!config.actor_rollout_ref.rollout.multi_turn.enable, multi_turn + "enable",
-                   "is not built; must be False: responses of a single turn");
+                   "several turns are not implemented; must be False");
   const bool follows = config.data.function_tool_path.has_value();
   findings.require(!follows && !config.actor_rollout_ref.rollout.multi_turn.function_tool_path,
                    follows ? "data.function_tool_path" : multi_turn + "function_tool_path",

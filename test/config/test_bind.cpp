@@ -42,6 +42,15 @@ struct Outer {
   }
 };
 
+struct Followed {
+  double follower = 0, followed = 0;
+  template <class V>
+  void fields(V& v) {
+    v("follower", follower);
+    v("followed", followed);
+  }
+};
+
 const std::map<std::string, std::string> kFiles = {
     {"main.yaml",
      "flag: true\nname: x\nfiles: a.jsonl\nbetas: [0.9, 1]\nfree: {}\n"
@@ -94,7 +103,14 @@ TEST_CASE("bind: a wrong type names key, value, origin and what is wanted") {
         "inner.ppo_epochs=null (override 1): must be an integer");
   CHECK(error_of({"inner.ppo_epochs=True"}) ==
         "inner.ppo_epochs=True (override 1): must be an integer");
-  CHECK(error_of({"inner.limit=[1]"}) == "inner.limit=[1] (override 1): must be an integer");
+  CHECK(error_of({"inner.limit=[1]"}) ==
+        "inner.limit=[1] (override 1): must be an integer; null is valid too");
+  CHECK(error_of({"inner.limit=None"}) ==
+        "inner.limit='None' (override 1): must be an integer; None is a text, nothing is written "
+        "null");
+  CHECK(error_of({"inner.ppo_epochs="}) ==
+        "inner.ppo_epochs='' (override 1): must be an integer, got nothing (an unset variable of "
+        "the shell?)");
   CHECK(error_of({"inner.lr=fast"}) == "inner.lr='fast' (override 1): must be a number");
   CHECK(error_of({"name=null"}) == "name=null (override 1): must be a string");
   CHECK(error_of({"name=[a]"}) == "name=[a] (override 1): must be a string");
@@ -111,9 +127,26 @@ TEST_CASE("bind: unknown and missing keys are all reported together") {
         "inner.ppo_epoch (override 2) is not a known key; did you mean inner.ppo_epochs?");
   CHECK(error_of({"+other.deep.key=2", "~name", "inner.lr=x"}) ==
         "the configuration has 3 problems:\n"
-        "  1. name is missing: no file sets it, or an override with ~ deleted it\n"
+        "  1. name is missing: no file sets it, or ~name deleted it\n"
         "  2. inner.lr='x' (override 3): must be a number\n"
         "  3. other (override 1) is not a known key; --cfg job prints the keys there are");
+}
+
+TEST_CASE("bind: a wrong value that other keys follow is said once, of the key that has it") {
+  const auto problems = [](const std::vector<std::string>& overrides) {
+    KnownKeys known;
+    known.follows = [](const std::string& key) { return key == "follower"; };
+    Binder binder(known);
+    Followed out;
+    const Node tree = composed({{"main.yaml", "follower: ${followed}\nfollowed: 1\n"}}, overrides);
+    binder.bind(resolve(tree), "", out);
+    return binder.problems();
+  };
+  CHECK(problems({"followed=x"}) ==
+        std::vector<std::string>{"followed='x' (override 1): must be a number"});
+  CHECK(problems({"follower=x"}) ==
+        std::vector<std::string>{"follower='x' (override 1): must be a number"});
+  CHECK(problems({"followed=x", "follower=x"}).size() == 2);
 }
 
 TEST_CASE("bind: an override may add a group at the root where that is allowed, a file may not") {

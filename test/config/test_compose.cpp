@@ -213,7 +213,9 @@ TEST_CASE("compose: wrong value overrides say what would be right") {
   CHECK(error_of(kValues, {"b.x=1"}) ==
         "b.x=1 (override 1): there is no key b.x, because a group above it is ${s}");
   CHECK(error_of(kValues, {"~s.z"}) == "~s.z (override 1): there is no key s.z; did you mean s.x?");
-  CHECK(error_of(kValues, {"~s.x=2"}) == "~s.x=2 (override 1): s.x is 1 (conf/main.yaml:1)");
+  CHECK(error_of(kValues, {"~s.x=2"}) ==
+        "~s.x=2 (override 1): deletes the key only where it has this value, but s.x is 1 "
+        "(conf/main.yaml:1); ~s.x deletes it whatever it is");
   CHECK(error_of(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");
   CHECK(contains(error_of(kValues, {"name=[1"}), "override 1, column 6: "));
 }

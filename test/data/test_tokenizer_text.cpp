@@ -193,7 +193,7 @@ TEST_CASE("Metaspace") {
               "a-b") == Strings{"_a", "-", "b"});
 }
 
-TEST_CASE("parts that are not built are refused by name") {
+TEST_CASE("parts that are not implemented are refused by name") {
   CHECK_THROWS_WITH(normalize(R"({"type": "Precompiled"})", ""),
                     "t.json: needs normalizer Precompiled; supported: Sequence, NFC, NFD, NFKC, "
                     "NFKD, Prepend, Replace, Lowercase, Strip");

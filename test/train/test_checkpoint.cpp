@@ -43,7 +43,7 @@ TEST_CASE("a checkpoint is found, read back and verified") {
   CHECK(state.optimizer_steps == 16);
   CHECK(state.kl_coef == 0.25);
   put(temp.path / "global_step_4/actor/model/huggingface/model.safetensors", "weightz");
-  CHECK_THROWS_WITH(read_checkpoint(saved), ContainsSubstring("model.safetensors differs"));
+  CHECK_THROWS_WITH(read_checkpoint(saved), ContainsSubstring("model.safetensors was damaged or changed"));
   fs::remove(temp.path / "global_step_4/state.json");
   CHECK_THROWS_AS(read_checkpoint(saved), DataError);
 }
@@ -89,7 +89,7 @@ TEST_CASE("a tracker that names no step is an error with the ways out, and chang
   const CheckpointFolder folder(temp.path.string());
   for (int64_t step : {2, 4, 6}) save(folder, step);
   const std::string ways =
-      "; to go on from the newest complete one there set "
+      "; to go on from the newest complete checkpoint there set "
       "trainer.resume_mode=resume_path and trainer.resume_from_path=" +
       folder.final_folder(6) + "; trainer.resume_mode=disable starts from scratch";
   for (const std::string text : {"0", "-3", "", "seven", "4 5", "4x", "99999999999999999999"}) {

@@ -16,8 +16,8 @@ TEST_CASE("a missing file and a foreign manifest are named") {
   CHECK_THROWS_WITH(
       read_checkpoint(saved),
       "checkpoint file " + saved +
-          "/actor/model/huggingface/model.safetensors cannot be read; no complete one is before "
-          "it: trainer.resume_mode=disable starts from scratch");
+          "/actor/model/huggingface/model.safetensors cannot be read; there is no earlier "
+          "complete checkpoint to go on from; trainer.resume_mode=disable starts from scratch");
   put(fs::path(saved) / "actor/ckpt_contents.json", R"({"schema_version": 1})");
   CHECK_THROWS_WITH(read_checkpoint(saved),
                     ContainsSubstring("checkpoint " + saved + " was not saved by this program") &&
@@ -36,8 +36,8 @@ TEST_CASE("a damaged checkpoint is refused with the newest complete one before i
   put(fs::path(last) / "actor/model/huggingface/model.safetensors", "weightz");
   CHECK_THROWS_WITH(
       read_checkpoint(last),
-      ContainsSubstring("model.safetensors differs from the SHA-256") &&
-          EndsWith("; to go on from the newest complete one before it set "
+      ContainsSubstring("model.safetensors was damaged or changed after it was saved") &&
+          EndsWith("; to go on from the newest complete checkpoint before it set "
                    "trainer.resume_mode=resume_path and trainer.resume_from_path=" +
                    folder.final_folder(4) + "; trainer.resume_mode=disable starts from scratch"));
 }
@@ -48,7 +48,7 @@ TEST_CASE("a state that no digest covers or of another step is refused") {
   const std::string saved = save(folder, 4);
   fs::rename(saved, folder.final_folder(9));
   CHECK_THROWS_WITH(read_checkpoint(folder.final_folder(9)),
-                    ContainsSubstring("state.json: step is 4; valid: the one that its folder is"));
+                    ContainsSubstring("state.json: step is 4; valid: the N of its folder"));
   fs::rename(folder.final_folder(9), saved);
   CHECK(read_checkpoint(saved).step == 4);
   put(fs::path(saved) / kManifest, R"({"schema_version": 2, "sha256": {}})");

@@ -228,7 +228,7 @@ TEST_CASE("refused keys come with the other problems of the configuration") {
       {kA + "model.lora_rank=8", "algorithm.adv_estimator=rloo", "algorithm.use_pf_ppo=True"});
   CHECK_THAT(message, ContainsSubstring("the configuration has 3 problems:"));
   CHECK_THAT(message, ContainsSubstring("model.lora_rank = 8 (override 20): low-rank adapters are "
-                                        "not built; all weights are trained; must be 0"));
+                                        "not implemented; all weights are trained; must be 0"));
   CHECK_THAT(message, ContainsSubstring("rloo") && ContainsSubstring("algorithm.use_pf_ppo"));
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("free keys of the model") {
   CHECK(outcome_of({o + "model_config.max_position_embeddings=99"}).problems.empty());
   CHECK_THAT(failure({o + "moe_config.freeze_moe_router=True"}),
              ContainsSubstring("freeze_moe_router = True (override 20): mixture-of-experts models "
-                               "are not built; leave it out"));
+                               "are not implemented; leave it out"));
 }
 
 TEST_CASE("keys of a known group that verl does not have are errors") {

@@ -122,8 +122,33 @@ TEST_CASE("the DPxCP world must be even and at least two") {
         world(bad),
         ContainsSubstring("Dynamic CP requires the DPxCP world size to be an even integer of at "
                           "least two, got DPxCP=" +
-                          std::to_string(bad) + "."));
+                          std::to_string(bad) + ". n_gpus is " + std::to_string(bad) +
+                          " = trainer.n_gpus_per_node"));
   }
+}
+
+TEST_CASE("sizes that are offered pass every check of the layout") {
+  const auto offered = [](const std::vector<std::string>& more) {
+    const std::string message = failure(valid_run(), more);
+    const size_t at = message.find("nearest valid: ");
+    return at == std::string::npos ? "none"
+                                   : message.substr(at + 15, message.find('\n', at) - at - 15);
+  };
+  const std::string gpus = "trainer.n_gpus_per_node=", cp = kMegatron + "context_parallel_size=",
+                    tp = kMegatron + "tensor_model_parallel_size=",
+                    dynamic = kMegatron + "dynamic_context_parallel=True",
+                    limit = kMegatron + "max_seqlen_per_dp_cp_rank=4096";
+  CHECK(offered({gpus + "6", cp + "4"}) ==
+        "trainer.n_gpus_per_node 4 or 8, or context_parallel_size 3 or 6");
+  // An odd pool is none for dynamic CP: 3, 5 and 9 ranks are not offered, nor any CP size of 9.
+  CHECK(offered({gpus + "4", cp + "3", dynamic, limit}) ==
+        "trainer.n_gpus_per_node 6, or context_parallel_size 2 or 4");
+  CHECK(offered({gpus + "9", cp + "2", dynamic, limit}) == "trainer.n_gpus_per_node 8 or 10");
+  // The model has four heads and a feed-forward of 29: no TP but 1, and no world for TP 3.
+  CHECK(offered({gpus + "4", cp + "2", tp + "3"}) == "tensor_model_parallel_size 1");
+  // Ranks of a GPU and machines multiply.
+  CHECK(offered({gpus + "3", cp + "8", "trainer.ranks_per_gpu=2"}) ==
+        "trainer.n_gpus_per_node 4, or context_parallel_size 6");
 }
 
 TEST_CASE("dynamic CP preconditions, one message each") {
@@ -249,7 +274,7 @@ TEST_CASE("layout, devices and dtypes") {
         "the reference runs in the actor's layout"},
        {{kMegatron + "pipeline_model_parallel_size=2"},
         kMegatron + "pipeline_model_parallel_size",
-        "pipeline_model_parallel_size=2: pipeline parallelism is not built"},
+        "pipeline_model_parallel_size=2: pipeline parallelism is not implemented; must be 1"},
        {{kMegatron + "context_parallel_size=0"},
         kMegatron + "context_parallel_size",
         "must be a positive integer"},
@@ -276,13 +301,13 @@ TEST_CASE("batch arithmetic") {
         "You have set both " + kA + "actor.ppo_micro_batch_size and"},
        {{kA + "actor.ppo_micro_batch_size_per_gpu=null"},
         kA + "actor.ppo_micro_batch_size_per_gpu",
-        "Please set it to a positive integer"},
+        "must be a positive integer, unless "},
        {{kA + "rollout.log_prob_micro_batch_size_per_gpu=null"},
         kA + "rollout.log_prob_micro_batch_size_per_gpu",
-        "Please set it to a positive integer"},
+        "must be a positive integer, unless "},
        {{kA + "actor.use_kl_loss=True", kA + "ref.log_prob_micro_batch_size_per_gpu=null"},
         kA + "ref.log_prob_micro_batch_size_per_gpu",
-        "Please set it to a positive integer"},
+        "must be a positive integer, unless "},
        {{kA + "actor.use_dynamic_bsz=True", kA + "rollout.log_prob_use_dynamic_bsz=False"},
         kA + "rollout.log_prob_use_dynamic_bsz",
         "must equal " + kA + "actor.use_dynamic_bsz"},
@@ -301,19 +326,21 @@ TEST_CASE("algorithm and optimizer") {
   const std::string actor = kA + "actor.";
   check_table(
       valid_run(),
-      {{{"algorithm.adv_estimator=gae"}, "algorithm.adv_estimator", "this build runs grpo"},
+      {{{"algorithm.adv_estimator=gae"},
+        "algorithm.adv_estimator",
+        "the value model (critic) that gae needs is not implemented; must be grpo"},
        {{"algorithm.adv_estimator=rloo"},
         "algorithm.adv_estimator",
-        "advantage estimator rloo is not built; this build runs grpo"},
+        "advantage estimator rloo is not implemented; must be grpo"},
        {{"algorithm.adv_estimator=grop"},
         "algorithm.adv_estimator",
         "Unknown advantage estimator: grop"},
        {{actor + "policy_loss.loss_mode=clip-cov"},
         actor + "policy_loss.loss_mode",
-        "Unsupported loss mode: clip-cov. Supported modes are: [vanilla, gspo"},
+        "Unsupported loss mode: clip-cov; must be vanilla"},
        {{actor + "policy_loss.loss_mode=gspo"},
         actor + "policy_loss.loss_mode",
-        "loss mode gspo is not built; this build runs vanilla"},
+        "loss mode gspo is not implemented; must be vanilla"},
        {{actor + "loss_agg_mode=mean"}, actor + "loss_agg_mode", "Invalid loss_agg_mode: mean"},
        {{actor + "kl_loss_type=k9"}, actor + "kl_loss_type", "k9"},
        {{"algorithm.kl_penalty=full"}, "algorithm.kl_penalty", "full"},
@@ -358,8 +385,8 @@ TEST_CASE("rollout and trainer") {
        {{"trainer.resume_mode=always"}, "trainer.resume_mode", "must be one of auto, disable"},
        {{"trainer.resume_mode=resume_path", "trainer.resume_from_path=checkpoints/x"},
         "trainer.resume_from_path",
-        "needs a folder named global_step_N"},
-       {{"trainer.logger=[console,telegraph]"}, "trainer.logger", "telegraph is not supported"},
+        "whose name ends in global_step_N"},
+       {{"trainer.logger=[console,telegraph]"}, "trainer.logger", "telegraph is no logger"},
        {{"data.truncation=up"}, "data.truncation", "must be one of error, left, right, middle"},
        {{kA + "actor.checkpoint.save_contents=[model,soul]",
          kA + "actor.checkpoint.load_contents=[model]"},
@@ -372,7 +399,7 @@ TEST_CASE("model folder and data files") {
       valid_run(),
       {{{kA + "model.path=Qwen/Qwen3-8B"},
         kA + "model.path = ",
-        "no such folder, and nothing is downloaded: "},
+        "no such folder, and nothing is downloaded; "},
        {{"data.train_files=[/none/a.jsonl]"}, "data.train_files", "/none/a.jsonl: no such file"},
        {{"data.train_files=[/tmp]"}, "data.train_files", "/tmp: is a folder, not a file"},
        {{"data.train_files=[]"}, "data.train_files", "must name at least one file"}});
@@ -466,13 +493,14 @@ TEST_CASE("deterministic_mode is True, False or null") {
 
 TEST_CASE("sizes no machine has are refused by name, not multiplied") {
   const std::string huge = "4611686018427387904";
-  check_table(valid_run(),
-              {{{"trainer.n_gpus_per_node=512", "data.train_batch_size=512",
-                 kA + "actor.ppo_mini_batch_size=512"},
-                "trainer.device = ",
-                "at most 256 ranks, each a thread, but the world is 512 = trainer.nnodes = 1"},
-               {{"trainer.nnodes=" + huge}, "trainer.nnodes", "must be a positive integer"},
-               {{kA + "rollout.n=" + huge}, kA + "rollout.n", "must be a positive integer"}});
+  check_table(
+      valid_run(),
+      {{{"trainer.n_gpus_per_node=512", "data.train_batch_size=512",
+         kA + "actor.ppo_mini_batch_size=512"},
+        "trainer.device = ",
+        "at most 256 ranks, each a thread, but the world is 512 = trainer.n_gpus_per_node = 512"},
+       {{"trainer.nnodes=" + huge}, "trainer.nnodes", "must be a positive integer"},
+       {{kA + "rollout.n=" + huge}, kA + "rollout.n", "must be a positive integer"}});
   CHECK_THAT(failure(valid_run(), {kA + "rollout.prompt_length=" + huge}),
              ContainsSubstring("rollout.prompt_length = ") &&
                  ContainsSubstring("must be a positive integer of"));
@@ -497,8 +525,9 @@ TEST_CASE("what is only a warning") {
     return lines[0];
   };
   CHECK_THAT(one({kA + "rollout.n=1"}), ContainsSubstring("GRPO with"));
-  CHECK_THAT(one({"trainer.logger=[console,wandb]"}),
-             ContainsSubstring("wandb is not built; console, file are the loggers that write"));
+  CHECK_THAT(
+      one({"trainer.logger=[console,wandb]"}),
+      ContainsSubstring("wandb is not implemented; console, file are the loggers that write"));
   CHECK_THAT(one({"+" + kMegatron + "override_transformer_config.apply_rope_fusion=True"}),
              ContainsSubstring("override_transformer_config.apply_rope_fusion = ") &&
                  ContainsSubstring("has no effect"));
