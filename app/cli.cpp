@@ -143,6 +143,23 @@ void refuse_unknown(const CLI::App& cli) {
                     " (see --help)");
 }
 
+/// What an editor has put in the place of plain characters.
+void refuse_foreign_characters(const std::vector<std::string>& overrides) {
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    const std::string& text = overrides[i];
+    const std::string name = "override " + std::to_string(i + 1);
+    if (text.ends_with('\r')) {
+      throw ConfigError(name + ", " + text.substr(0, text.size() - 1) +
+                        ", ends in a carriage return: a script with Windows line ends?");
+    }
+    for (const char* dash : {"\u2013", "\u2014", "\u2212"}) {
+      if (!text.starts_with(dash)) continue;
+      throw ConfigError(name + " begins with '" + dash +
+                        "', which is not the hyphen of a flag: " + text);
+    }
+  }
+}
+
 /// A mode whose file has no name would be no mode at all.
 void refuse_nameless_files(const CLI::App& cli, const Options& options) {
   for (const auto& [flag, file] :
@@ -213,6 +230,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   }
   refuse_unknown(cli);
   refuse_nameless_files(cli, parsed.options);
+  refuse_foreign_characters(parsed.options.overrides);
   if (cli.count("--format") > 0 && parsed.options.plan_file.empty() &&
       !parsed.options.compare_dcp) {
     throw ConfigError("--format requires --plan or --compare-dcp (see --help)");
@@ -224,6 +242,13 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
 }
 
 std::vector<config::SearchPath> search_path(const Options& options) {
+  const std::filesystem::path name = options.config_name;
+  if (name.is_absolute() || options.config_name.starts_with(".")) {
+    const std::string folder = name.parent_path().string();
+    throw ConfigError("--config-name " + options.config_name +
+                      ": must be a name inside the folder of --config-dir; valid: --config-dir=" +
+                      folder + " --config-name=" + name.stem().string());
+  }
   std::vector<config::SearchPath> path;
   if (!options.config_dir.empty()) {
     if (!std::filesystem::is_directory(options.config_dir)) {

@@ -58,7 +58,8 @@ config::ComposeRequest compose_request(const Options& options) {
   return {.search_path = search_path(options),
           .config_name = options.config_name,
           .overrides = options.overrides,
-          .old_keys = train::old_keys()};
+          .old_keys = train::old_keys(),
+          .is_read = train::is_read};
 }
 
 config::Node for_dump(const config::Node& composed) {

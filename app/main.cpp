@@ -148,10 +148,12 @@ void refuse_sweeps(const std::vector<std::string>& overrides) {
   std::string problems;
   for (size_t i = 0; i < overrides.size(); ++i) {
     if (!config::is_sweep(overrides[i])) continue;
-    problems += (problems.empty() ? "override " : "\noverride ") + std::to_string(i + 1) + ": " +
-                overrides[i] +
-                " is a sweep: -m (--multirun) runs its values one after the other; a list is "
-                "written as [a,b], and a text with a comma or brackets in quotes";
+    problems +=
+        (problems.empty() ? "override " : "\noverride ") + std::to_string(i + 1) + ": " +
+        overrides[i] +
+        " is a sweep: -m (--multirun) runs its values one after the other; a list is "
+        "written as [a,b], and a text with a comma or brackets in quotes that the shell leaves "
+        "there: \"a.b='x,y'\"";
   }
   if (!problems.empty()) throw ConfigError(problems);
 }

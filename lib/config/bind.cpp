@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/problems.h"
 #include "config/scalar.h"
 
 namespace verlcpp::config {
@@ -38,10 +39,11 @@ void read_list(const Node& node, const std::string& path, const std::string& wan
 
 }  // namespace
 
-std::string or_null(const Node& node) {
+void refuse_none(const Node& node, const std::string& path) {
   const auto* text = node.get_if<std::string>();
-  return text != nullptr && *text == "None" ? "; None is a text, nothing is written null"
-                                            : "; null is valid too";
+  if (text == nullptr || *text != "None") return;
+  throw ConfigError(path + "='None' (" + node.origin().text +
+                    "): None is a text; nothing is written null");
 }
 
 void read(const Node& node, const std::string& path, bool& out) {
@@ -115,6 +117,7 @@ void Binder::report_unknown(const Node& node, const std::string& path,
       if (fixed) report_unknown(child, prefix + name, {});
       continue;
     }
+    if (also_known_.more.contains(prefix + name)) continue;
     if (path.empty() && also_known_.free_groups && is_added_group(child)) continue;
     std::vector<std::string> candidates = known;
     if (has_more) {
@@ -126,8 +129,16 @@ void Binder::report_unknown(const Node& node, const std::string& path,
     problem += !old.empty()   ? old
                : near.empty() ? "; --cfg job prints the keys there are"
                               : "; did you mean " + prefix + near + "?";
-    add(problem);
+    problems_.push_back({.text = problem, .key = "", .unknown_key = true});
   }
+}
+
+std::vector<std::string> Binder::unknown_keys() const {
+  std::vector<std::string> texts;
+  for (const Problem& problem : problems_) {
+    if (problem.unknown_key) texts.push_back(problem.text);
+  }
+  return texts;
 }
 
 std::vector<std::string> Binder::problems() const {
@@ -143,15 +154,6 @@ std::vector<std::string> Binder::problems() const {
   return texts;
 }
 
-void Binder::finish() const {
-  const std::vector<std::string> texts = problems();
-  if (texts.empty()) return;
-  if (texts.size() == 1) throw ConfigError(texts[0]);
-  std::string message = "the configuration has " + std::to_string(texts.size()) + " problems:";
-  for (size_t i = 0; i < texts.size(); ++i) {
-    message += "\n  " + std::to_string(i + 1) + ". " + texts[i];
-  }
-  throw ConfigError(message);
-}
+void Binder::finish() const { throw_problems(problems()); }
 
 }  // namespace verlcpp::config

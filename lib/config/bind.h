@@ -29,8 +29,8 @@ void read(const Node& node, const std::string& path, std::vector<double>& out);
 /// Any value, kept as it is (free-form maps; values checked elsewhere).
 void read(const Node& node, const std::string& path, Node& out);
 
-/// What to add to the message about a value where null is valid too.
-std::string or_null(const Node& node);
+/// ConfigError for Python's None, which is a text, where null is valid.
+void refuse_none(const Node& node, const std::string& path);
 
 template <class T>
 void read(const Node& node, const std::string& path, std::optional<T>& out) {
@@ -38,10 +38,11 @@ void read(const Node& node, const std::string& path, std::optional<T>& out) {
     out.reset();
     return;
   }
+  refuse_none(node, path);
   try {
     read(node, path, out.emplace());
   } catch (const ConfigError& error) {
-    throw ConfigError(error.what() + or_null(node));
+    throw ConfigError(error.what() + std::string("; null is valid too"));
   }
 }
 
@@ -49,6 +50,7 @@ void read(const Node& node, const std::string& path, std::optional<T>& out) {
 struct KnownKeys {
   const Node* tree = nullptr;  // those of this tree, and any below its empty maps and its scalars
   std::set<std::string> free;  // groups of it that take further keys
+  std::set<std::string> more;  // keys that it lacks
   OldKeys old_keys;            // for messages about others
   bool free_groups = false;    // an override may add a group at the root
   /// Whether a key follows another unless somebody sets it: a mistake in that other is said once.
@@ -75,6 +77,8 @@ class Binder {
   /// Throws ConfigError listing every problem, several on numbered lines, if there was any.
   void finish() const;
   std::vector<std::string> problems() const;
+  /// Those about keys that nobody knows, which hinder no value: the struct is filled all the same.
+  std::vector<std::string> unknown_keys() const;
 
  private:
   struct Level {
@@ -119,11 +123,12 @@ class Binder {
 
   /// `key`: of a wrong value, whose message begins with it.
   void add(std::string text, std::string key = "") {
-    problems_.push_back({std::move(text), std::move(key)});
+    problems_.push_back({.text = std::move(text), .key = std::move(key)});
   }
 
   struct Problem {
     std::string text, key;
+    bool unknown_key = false;
     /// What is wrong with which value from where, whatever key it reached.
     std::string cause() const { return key.empty() ? "" : text.substr(key.size()); }
   };

@@ -1,6 +1,7 @@
 #include "config/compose.h"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "config/defaults_list.h"
 #include "config/hydra_keys.h"
 #include "config/override.h"
+#include "config/problems.h"
 #include "config/repository.h"
 
 namespace verlcpp::config {
@@ -96,22 +98,34 @@ bool in_free_map(const Node& tree, const std::string& key) {
          (group != nullptr && group->is_map() && group->items().empty());
 }
 
+/// The key that is nearest to one that is not there; among those that are read, if any is near.
+std::string near_key(const Node& tree, const std::string& key, const ComposeRequest& request) {
+  const std::vector<std::string> all = leaf_keys(tree);
+  std::vector<std::string> read;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(read), request.is_read);
+  const std::string near = nearest_key(key, read);
+  return near.empty() ? nearest_key(key, all) : near;
+}
+
 [[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key,
-                               const OldKeys& old_keys) {
+                               const ComposeRequest& request) {
   std::string message = "there is no key " + key;
-  const std::string old = about_old_key(old_keys, key);
+  const std::string old = about_old_key(request.old_keys, key);
   if (!old.empty()) fail(item, message + old);
   const Node* parent = interpolated_parent(tree, key);
   const std::string above = key.substr(0, std::min(key.rfind('.'), key.size()));
   const Node* list = tree.find(above);
-  const std::string near = parent == nullptr ? nearest_key(key, leaf_keys(tree)) : "";
-  const bool may_add = item.kind != Override::Kind::kDelete && in_free_map(tree, key);
+  const std::string near = parent == nullptr ? near_key(tree, key, request) : "";
+  const bool is_free = item.kind != Override::Kind::kDelete && in_free_map(tree, key);
+  const bool may_add = is_free && request.is_read(key);
   if (parent != nullptr) {
     message += ", because a group above it is " + to_inline(*parent);
   } else if (list != nullptr && list->is_list()) {
     message += "; " + above + " is a list of " + std::to_string(list->elements().size());
   } else if (!near.empty()) {
     message += "; did you mean " + near + "?";
+  } else if (is_free && !may_add) {
+    message += ", and nothing reads one; leave it out";
   } else if (!may_add) {
     message += "; --cfg job prints the keys there are";
   }
@@ -145,12 +159,12 @@ void put(Node& tree, const Override& item) {
   }
 }
 
-void apply_set(Node& tree, const Override& item, const OldKeys& old_keys) {
+void apply_set(Node& tree, const Override& item, const ComposeRequest& request) {
   const Node* present = tree.find(item.key);
-  if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
+  if (present == nullptr) fail_unknown(tree, item, item.key, request);
   if (present->is_map() && item.value->is_map()) {
     for (const std::string& leaf : leaf_keys(*item.value)) {
-      if (!has(tree, present, leaf)) fail_unknown(tree, item, item.key + "." + leaf, old_keys);
+      if (!has(tree, present, leaf)) fail_unknown(tree, item, item.key + "." + leaf, request);
     }
   }
   put(tree, item);
@@ -168,9 +182,9 @@ void apply_add(Node& tree, const Override& item) {
   put(tree, item);
 }
 
-void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
+void apply_delete(Node& tree, const Override& item, const ComposeRequest& request) {
   const Node* present = tree.find(item.key);
-  if (present == nullptr) fail_unknown(tree, item, item.key, old_keys);
+  if (present == nullptr) fail_unknown(tree, item, item.key, request);
   const bool conditional = item.value && !item.value->is_null();  // as in Hydra
   if (conditional && !same_values(*present, *item.value)) {
     fail(item, "deletes the key only where it has this value, but " + item.key + " is " +
@@ -180,16 +194,16 @@ void apply_delete(Node& tree, const Override& item, const OldKeys& old_keys) {
   tree.erase(item.key);
 }
 
-void apply(Node& tree, const Override& item, const OldKeys& old_keys) {
+void apply(Node& tree, const Override& item, const ComposeRequest& request) {
   switch (item.kind) {
     case Override::Kind::kSet:
-      return apply_set(tree, item, old_keys);
+      return apply_set(tree, item, request);
     case Override::Kind::kAdd:
       return apply_add(tree, item);
     case Override::Kind::kForce:
       return put(tree, item);
     case Override::Kind::kDelete:
-      return apply_delete(tree, item, old_keys);
+      return apply_delete(tree, item, request);
   }
 }
 
@@ -221,7 +235,15 @@ Composed compose(const ComposeRequest& request) {
   result.tree.erase("hydra");
   result.notes = beaten_overrides(groups);
   for (std::string& note : beaten_overrides(values)) result.notes.push_back(std::move(note));
-  for (const Override& item : values) apply(result.tree, item, request.old_keys);
+  std::vector<std::string> problems;
+  for (const Override& item : values) {
+    try {
+      apply(result.tree, item, request);
+    } catch (const ConfigError& error) {
+      problems.emplace_back(error.what());
+    }
+  }
+  throw_problems(problems);
   return result;
 }
 

@@ -31,6 +31,8 @@ struct ComposeRequest {
   std::string config_name;              // with or without ".yaml"
   std::vector<std::string> overrides;   // Hydra grammar, in order; the last one wins
   OldKeys old_keys = {};                // for messages about keys that are not there
+  /// Keys that something reads, which messages offer first in the place of one that is not there.
+  std::function<bool(const std::string& key)> is_read = [](const std::string&) { return true; };
 };
 
 struct Composed {

@@ -1,6 +1,7 @@
 #include "config/defaults_list.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "base/error.h"
@@ -33,6 +34,23 @@ std::string from_header(const std::string& header) {
   return header == "_here_" ? header : join_package("", header);
 }
 
+/// What a primary file that is not there may have been meant to be.
+std::string other_primary(const std::string& name, const std::vector<std::string>& options) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path file = name + ".yaml";
+  if (fs::is_regular_file(file, ignored)) {
+    const std::string folder = file.parent_path().empty() ? "." : file.parent_path().string();
+    return "; to read " + file.string() + ": --config-dir=" + folder +
+           " --config-name=" + file.stem().string();
+  }
+  std::string near = nearest_name(name, options);
+  for (const std::string& option : options) {
+    if (near.empty() && name.ends_with("_" + option)) near = option;
+  }
+  return near.empty() ? "" : "; did you mean " + near + "?";
+}
+
 class Expander {
  public:
   Expander(const Repository& repository, const std::vector<Override>& overrides)
@@ -44,11 +62,15 @@ class Expander {
     const std::string folder = folder_of(primary);
     std::optional<ConfigFile> file = repository_.load(primary);
     if (!file) {
-      std::string message = "there is no " + primary + ".yaml in " + repository_.places();
-      const std::string near = nearest_name(primary, repository_.options(folder));
-      throw ConfigError(message + (near.empty() ? "" : "; did you mean " + near + "?"));
+      throw ConfigError("there is no " + primary + ".yaml in " + repository_.places() +
+                        other_primary(primary, repository_.options(folder)));
     }
     const std::string package = file->package ? from_header(*file->package) : dotted(folder);
+    if (file->package && !package.empty()) {
+      header_note_ = "; '# @package " + *file->package + "' in " + primary +
+                     ".yaml puts that file, with its defaults, below " + package +
+                     ": remove the line, or write # @package _global_";
+    }
     expand_file(primary, *file, {folder, package});
     for (const DefaultsEntry& entry : appended_) expand_group(entry, {});
     check_all_used();
@@ -161,7 +183,9 @@ class Expander {
                                             repository_.options(folder));
       throw ConfigError(entry.origin + ": there is no " + path + ".yaml in " +
                         repository_.places() +
-                        (near.empty() ? "" : "; did you mean " + near + "?"));
+                        (repository_.load(entry.name) ? "; did you mean /" + entry.name + "?"
+                         : near.empty()               ? ""
+                                                      : "; did you mean " + near + "?"));
     }
     const std::string package =
         package_of(folder_of(entry.name), entry.package, file->package, place, entry.origin);
@@ -216,8 +240,24 @@ class Expander {
     return true;
   }
 
+  /// The options of a group without those that are only parts of others: actor.yaml of
+  /// megatron_actor.yaml.
+  std::vector<std::string> choices_of(const std::string& group) const {
+    std::vector<std::string> options = repository_.options(group), parts;
+    for (const std::string& option : options) {
+      const std::optional<ConfigFile> file = repository_.load(group + "/" + option);
+      for (const Node& entry : file ? file->defaults : List{}) {
+        if (const auto* name = entry.get_if<std::string>()) parts.push_back(*name);
+      }
+    }
+    std::erase_if(options, [&](const std::string& option) {
+      return std::find(parts.begin(), parts.end(), option) != parts.end();
+    });
+    return options;
+  }
+
   std::string available(const std::string& group) const {
-    const std::vector<std::string> options = repository_.options(group);
+    const std::vector<std::string> options = choices_of(group);
     if (options.empty()) return "; the group " + group + " has no options";
     if (options.size() == 1) return "; only " + options[0] + " is available";
     std::string text;
@@ -235,7 +275,7 @@ class Expander {
       const auto known = known_.find(group);
       if (end == std::string::npos || known == known_.end()) {
         throw ConfigError(entry.origin + ": " + entry.name +
-                          " must name a group chosen earlier in the defaults list");
+                          " must name a group chosen earlier in the defaults list" + header_note_);
       }
       text.replace(start, end + 1 - start, known->second);
       start += known->second.size();
@@ -254,16 +294,21 @@ class Expander {
       std::string message = choice.text + " (" + choice.origin + "): the group " + key +
                             " is not in the defaults list";
       const std::string group = key.substr(0, key.find('@'));
+      const bool by_user = choice.origin.starts_with("override ");
       std::string similar;
       for (const auto& [present, where] : seen_) {
         if (present.substr(0, present.find('@')) != group) continue;
         similar += (similar.empty() ? "; did you mean " : " or ") + present;
+        if (by_user) similar += "=" + choice.name;
       }
-      throw ConfigError(message + similar + (similar.empty() ? "; + adds it" : "? + adds it"));
+      throw ConfigError(message + (!similar.empty() ? similar + "?"
+                                   : by_user        ? "; + adds it"
+                                                    : ""));
     }
   }
 
   const Repository& repository_;
+  std::string header_note_;                // on a primary file that is put below a group
   std::map<std::string, Choice> choices_;  // by group key: overrides of the defaults list
   std::map<std::string, Choice> deletions_;
   std::map<std::string, std::string> known_;  // by group key: for `${group}`

@@ -107,7 +107,8 @@ void add_search_path(Repository& repository, const Node& hydra) {
   const Node* value = hydra.find("searchpath");
   if (value == nullptr) return;
   const std::string wanted = "hydra.searchpath=" + to_inline(*value) + " (" + value->origin().text +
-                             "): must be a list of file:// folders";
+                             "): must be a list of folders, each as file:///FOLDER (pkg:// is a "
+                             "folder inside a Python package, which cannot be opened here)";
   if (!value->is_list()) throw ConfigError(wanted);
   for (const Node& element : value->elements()) {
     const auto* text = element.get_if<std::string>();

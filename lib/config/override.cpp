@@ -87,6 +87,9 @@ Override parse(const std::string& text, int number) {
   result.text = text;
   result.number = number;
   size_t at = 0;
+  if (!text.empty() && text.find_first_not_of(' ') == std::string::npos) {
+    throw GrammarError{"a key is missing, here is only a space (behind the \\ of a line?)", 0};
+  }
   result.kind = read_kind(text, at);
   result.key = read_names(text, at, true);
   if (at < text.size() && text[at] == '@') {
@@ -96,7 +99,12 @@ Override parse(const std::string& text, int number) {
   }
   if (at == text.size() && result.kind == Override::Kind::kDelete) return result;
   if (at == text.size()) {
-    throw GrammarError{"expected = and a value, with no space between: " + text + "=VALUE", at};
+    const std::string before = std::to_string(number - 1);
+    throw GrammarError{"expected = and a value, with no space between: " + text + "=VALUE" +
+                           (number > 1 ? " (or, if the shell has split it off override " + before +
+                                             ", that one in quotes)"
+                                       : ""),
+                       at};
   }
   if (text[at] == ' ' && text.find_first_not_of(' ', at) == text.find('=', at)) {
     throw GrammarError{"a space in front of =; valid: " + text.substr(0, at) + "=VALUE", at};

@@ -86,6 +86,10 @@ std::string row_file_problem(const std::string& path) {
     const std::string why = why_unreadable_parquet(path);
     return why.empty() ? "" : path + " " + why;
   }
+  std::ifstream in(path, std::ios::binary);
+  std::string magic(4, ' ');
+  in.read(magic.data(), 4);
+  if (magic == "PAR1") return path + " is a Parquet file; its name must end in .parquet";
   return first_character(path) == 0 ? path + " is empty" : "";
 }
 

@@ -283,11 +283,15 @@ void expect_fits(const TrainConfig& config, const std::vector<CheckedLengths>& c
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
   const int64_t most = std::min(rank_limit(config, rule), longest_sequence(config));
   if (most < kShortestTimed) {
-    throw ConfigError(
-        fmt::format("--calibrate: documents of {} tokens are the shortest measured, "
-                    "but a rank holds one of at most {}; raise the token limit or "
-                    "data.max_prompt_length + data.max_response_length",
-                    kShortestTimed, most));
+    const bool by_limit = rank_limit(config, rule) < longest_sequence(config);
+    throw ConfigError(fmt::format(
+        "--calibrate: documents of {} tokens are the shortest measured, but {} of at most {}; "
+        "raise {} to at least {}",
+        kShortestTimed, by_limit ? "a rank holds one" : "the run has one", most,
+        !by_limit  ? "data.max_prompt_length + data.max_response_length"
+        : rule.dcp ? "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank"
+                   : "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+        kShortestTimed));
   }
   const Planner planner = make_planner(rule);
   const int64_t longest = longest_sequence(config);

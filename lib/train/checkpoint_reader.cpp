@@ -40,8 +40,8 @@ nlohmann::json read_object(const std::string& folder, const char* name) {
                   "), so a run cannot go on from it; to start from its weights set " +
                   (weights.empty() ? "actor_rollout_ref.model.path to a Hugging Face export of them"
                                    : "actor_rollout_ref.model.path=" + weights) +
-                  ", trainer.resume_mode=disable and trainer.default_local_dir to a folder of the "
-                  "new run's own");
+                  ", trainer.resume_mode=disable, trainer.default_local_dir to a folder of the new "
+                  "run's own and trainer.experiment_name to a new name");
 }
 
 /// Every file against its digest, and that the state, which decides what is cut on resume, is one

@@ -190,9 +190,10 @@ model::ConfigOverride config_override(const ModelSection& model) {
   const config::Node& all = model.override_config;
   const config::Node* group = all.is_map() ? all.find("model_config") : nullptr;
   const config::Node& wanted = group != nullptr ? *group : all;
-  const bool some = wanted.is_map() && !wanted.items().empty();
-  return {.json = some ? json_text(wanted) : "{}",
-          .where = "actor_rollout_ref.model.override_config"};
+  if (!wanted.is_map() || wanted.items().empty()) return {};
+  return {.json = json_text(wanted),
+          .where = "actor_rollout_ref.model.override_config = " + config::to_inline(wanted) + " (" +
+                   wanted.items().front().second.origin().text + ")"};
 }
 
 Inputs load_inputs(const TrainConfig& config, const config::Node& tree,

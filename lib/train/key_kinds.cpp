@@ -129,9 +129,25 @@ config::KnownKeys known_keys(const config::Node& tree) {
                    "global_profiler.global_tool_config.nsys.controller_nsight_options",
                    "global_profiler.global_tool_config.nsys.worker_nsight_options",
                    "transfer_queue.backend"},
+          // Fields of verl's structs that its files do not list.
+          .more = {"actor_rollout_ref.rollout.moe_tensor_parallel_size",
+                   "actor_rollout_ref.rollout.limit_images",
+                   "actor_rollout_ref.rollout.enable_sleep_mode",
+                   "actor_rollout_ref.rollout.repetition_penalty",
+                   "actor_rollout_ref.model.lora.fully_sharded_loras"},
           .old_keys = old_keys(),
           .free_groups = true,
           .follows = follows_another};
+}
+
+bool is_read(const std::string& key) {
+  const std::vector<KeyAnswer> answers = answers_about(key);
+  if (answers.empty() || answers[0].kind != KeyKind::kHonoured) return false;
+  constexpr std::string_view kGroup = ".override_transformer_config.";
+  const size_t at = key.find(kGroup);
+  if (at == std::string::npos) return true;
+  const auto& read = read_transformer_overrides();
+  return std::find(read.begin(), read.end(), key.substr(at + kGroup.size())) != read.end();
 }
 
 bool follows_another(const std::string& key) {

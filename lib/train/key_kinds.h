@@ -49,6 +49,8 @@ const config::Node& shipped_tree();
 const config::Node& shipped_values();
 /// The keys that may be in `tree` besides those that structs read; refers to `tree`.
 config::KnownKeys known_keys(const config::Node& tree);
+/// Whether something reads `key`; below override_transformer_config, the names that are read there.
+bool is_read(const std::string& key);
 /// Whether the default of `key`, or of a group above it, is an interpolation.
 bool follows_another(const std::string& key);
 

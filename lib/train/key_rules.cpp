@@ -21,7 +21,7 @@ constexpr const char* kEntropy =
 constexpr const char* kExperts = "of mixture-of-experts models, which are not implemented";
 constexpr const char* kRouterReplay = "of router replay, which router_replay.mode turns on";
 constexpr const char* kNoRouterReplay =
-    "router replay needs a mixture-of-experts model, which this build does not run";
+    "router replay needs a mixture-of-experts model, which is not implemented";
 constexpr const char* kQat = "of training with quantized weights, which qat.enable turns on";
 constexpr const char* kNoQat = "training with quantized weights is not implemented";
 constexpr const char* kLora = "of low-rank adapters, which lora_rank and lora.rank turn on";
@@ -232,6 +232,14 @@ const KeyRule kRules[] = {
     {"sandbox_fusion.url", kMoved, "reward.sandbox_fusion.url"},
     {"reward_model.**", kNoEffect, kLegacy},
     {"sandbox_fusion.**", kNoEffect, kLegacy},
+
+    // Fields of verl's structs that its files do not list.
+    {"actor_rollout_ref.rollout.moe_tensor_parallel_size", kNoEffect, kTrainingLayout},
+    {"actor_rollout_ref.rollout.limit_images", kNoEffect, kTextOnly},
+    {"actor_rollout_ref.rollout.enable_sleep_mode", kNoEffect, kServer},
+    {"actor_rollout_ref.rollout.repetition_penalty", kRefused,
+     "sampling does not look at the tokens before"},
+    {"actor_rollout_ref.model.lora.fully_sharded_loras", kNoEffect, kLora},
 
     // The algorithm.
     {"algorithm.rollout_correction.rollout_is", kRefused,

@@ -18,6 +18,8 @@ void add_role(const std::string& role, config::OldKeys& keys) {
   keys[role + "profiler.discrete"] = now(role + "profiler.tool_config.nsys.discrete");
   keys[role + "megatron.num_layers_per_virtual_pipeline_stage"] =
       now(role + "megatron.virtual_pipeline_model_parallel_size");
+  keys[role + "ulysses_sequence_parallel_size"] =
+      "is of verl's FSDP engine; Megatron's is " + role + "megatron.context_parallel_size";
   keys[role + "fsdp_config"] = "is of verl's FSDP engine; Megatron's is " + role + "megatron";
 }
 
@@ -53,6 +55,7 @@ void add_rollout(config::OldKeys& keys) {
   keys[rollout + "engine_kwargs.swap_space"] =
       now(rollout + "engine_kwargs.vllm, which takes it after a +");
   keys[rollout + "layer_name_map"] = gone("weights stay where they are");
+  keys[rollout + "micro_batch_size"] = now(rollout + "log_prob_micro_batch_size_per_gpu");
   keys[rollout + "skip_rollout"] = now("skip.rollout.enable");
   keys[rollout + "skip_dump_dir"] = now("skip.rollout.dump_dir");
   keys[rollout + "update_weights_bucket_megabytes"] =
@@ -114,6 +117,12 @@ void add_trainer(config::OldKeys& keys) {
   keys["trainer.use_legacy_worker_impl"] = gone("there is one implementation of workers");
   keys["data.datagen"] = gone("rows are read from data.train_files");
   keys["data.sampler"] = gone("data.shuffle and data.seed set the order of prompts");
+  const std::string asynchronous = "is of verl's asynchronous trainers, which are not implemented";
+  for (const std::string name : {"nnodes", "n_gpus_per_node", "total_rollout_steps"}) {
+    keys["rollout." + name] = asynchronous;
+  }
+  keys["async_training"] = asynchronous;
+  keys["data.continuous_token"] = "is of other releases than the one followed here";
   keys["ray_init"] = now("ray_kwargs.ray_init");
   keys["ray_init.timeline_json_file"] = now("ray_kwargs.timeline_json_file");
 }

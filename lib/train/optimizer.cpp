@@ -102,8 +102,8 @@ LrSchedule lr_schedule(const OptimConfig& config, int64_t total_training_steps) 
       config.total_training_steps > 0 ? config.total_training_steps : total_training_steps;
   const int64_t decay = config.lr_decay_steps.value_or(total);
   const int64_t warmup =
-      config.lr_warmup_steps > 0
-          ? config.lr_warmup_steps
+      config.lr_warmup_steps.value_or(-1) > 0
+          ? *config.lr_warmup_steps
           : static_cast<int64_t>(config.lr_warmup_steps_ratio * static_cast<double>(decay));
   return {.lr = config.lr,
           .min_lr = config.min_lr,
@@ -129,7 +129,7 @@ void check_warmup(const OptimConfig& config, int64_t total_training_steps,
   throw ConfigError(fmt::format(
       "the learning rate's warm-up takes {} ({}) but must end before its decay, of {} ({})",
       steps(schedule.warmup_steps),
-      about(config.lr_warmup_steps > 0 ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
+      about(config.lr_warmup_steps.value_or(-1) > 0 ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
       steps(schedule.decay_steps), decay));
 }
 

@@ -165,12 +165,37 @@ BatchingRule plan_rule(const config::Node& resolved_tree) {
   return rule;
 }
 
+namespace {
+
+/// What the planner would refuse in its own words, in those of the keys.
+void check_lengths(const std::vector<int64_t>& lengths, const BatchingRule& rule,
+                   const config::Node& tree) {
+  const Findings findings(tree);
+  const int64_t ranks = rule.dcp ? rule.sizes.pool() : rule.sizes.cp;
+  const bool by_tokens = rule.dcp || rule.use_dynamic_bsz;
+  const int64_t of_rank = rule.dcp ? rule.dcp->max_seqlen_per_rank : rule.max_token_len_per_gpu;
+  const std::string key = rule.dcp ? kMegatron + ".max_seqlen_per_dp_cp_rank"
+                                   : "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  for (size_t i = 0; by_tokens && i < lengths.size(); ++i) {
+    if (lengths[i] <= of_rank * ranks) continue;
+    throw DataError("element " + std::to_string(i) + " has " + text(lengths[i]) + " tokens, but " +
+                    (rule.dcp ? "the DPxCP group of " : "a micro-batch on the CP group of ") +
+                    text(ranks) + " holds " + text(of_rank * ranks) + " with " +
+                    findings.about(key) + "; raise it to at least " +
+                    text((lengths[i] + ranks - 1) / ranks) + ", or shorten the element");
+  }
+}
+
+}  // namespace
+
 std::string plan_report(const config::Node& resolved_tree, const std::string& file,
                         PlanFormat format) {
   const BatchingRule rule = plan_rule(resolved_tree);
   const std::vector<int64_t> lengths = read_lengths("--plan", file);
   const schedule::Plan plan = [&] {
     try {
+      check_lengths(lengths, rule, resolved_tree);
       return make_planner(rule)(lengths);
     } catch (const DataError& e) {
       throw DataError("--plan " + file + ": " + e.what());

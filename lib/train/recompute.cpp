@@ -44,10 +44,15 @@ std::string recompute_problem(const MegatronConfig& megatron) {
     return "recompute_modules: selective recompute of " + modules +
            " is not implemented; must be [core_attn]";
   }
-  if (granularity != "full") return "recompute_granularity: must be null, selective or full";
+  if (granularity != "full")
+    return "recompute_granularity: must be null, selective or full (which needs recompute_method, "
+           "uniform or block, and recompute_num_layers)";
   const std::string method = value_of(megatron, "recompute_method");
   if (method != "uniform" && method != "block") {
-    return "recompute_method: must be uniform or block when recompute_granularity is full";
+    return std::string(
+               "recompute_method: must be uniform or block when recompute_granularity is "
+               "full") +
+           (num_layers(megatron) >= 1 ? "" : ", and recompute_num_layers a positive integer");
   }
   if (num_layers(megatron) >= 1) return "";
   return "recompute_num_layers: must be a positive integer when recompute_granularity is full";

@@ -22,8 +22,9 @@ void check_resumable(const TrainConfig& config, const std::string& folder,
   if (saved.model_digest != now.model_digest) {
     throw ConfigError(fmt::format(
         "trainer.resume_mode={}: {} was written for another model than "
-        "actor_rollout_ref.model.path={} (config.json differs); set trainer.experiment_name or "
-        "trainer.default_local_dir to a folder of this run's own, or trainer.resume_mode=disable",
+        "actor_rollout_ref.model.path={} (config.json differs); set "
+        "trainer.default_local_dir to a folder of this run's own and trainer.experiment_name to a "
+        "new name, which keeps the other run's metrics, or trainer.resume_mode=disable",
         config.trainer.resume_mode, folder, config.actor_rollout_ref.model.path));
   }
   const auto& contents = config.actor_rollout_ref.actor.checkpoint.load_contents;

@@ -95,6 +95,13 @@ void apply_token_budget(config::Node& tree) {
   }
 }
 
+std::vector<std::string> unknown_keys(const config::Node& tree) {
+  TrainConfig ignored;
+  config::Binder binder(known_keys(tree));
+  binder.bind(tree, "", ignored);
+  return binder.unknown_keys();
+}
+
 TrainConfig bind_train_config(config::Node& resolved_tree) {
   apply_moved_keys(resolved_tree);
   apply_token_budget(resolved_tree);
@@ -102,10 +109,24 @@ TrainConfig bind_train_config(config::Node& resolved_tree) {
   config::Binder binder(known_keys(resolved_tree));
   binder.bind(resolved_tree, "", config);
   if (!binder.problems().empty()) refuse_bare_file(resolved_tree);
-  binder.finish();
+  if (binder.problems() != binder.unknown_keys()) binder.finish();
   expand_paths(config);
   read_costs(resolved_tree, config);
   return config;
+}
+
+const std::vector<std::string>& read_transformer_overrides() {
+  static const std::vector<std::string> names = {"recompute_granularity",
+                                                 "recompute_modules",
+                                                 "recompute_method",
+                                                 "recompute_num_layers",
+                                                 "attention_backend",
+                                                 "cp_comm_type",
+                                                 "deterministic_mode",
+                                                 "min_dynamic_context_parallel_size",
+                                                 "fp8",
+                                                 "moe_router_fusion"};
+  return names;
 }
 
 const config::Node* transformer_override(const MegatronConfig& megatron, const std::string& name) {

@@ -86,7 +86,8 @@ struct OptimConfig {
   double lr = 0, min_lr = 0;
   std::vector<double> betas;
   double weight_decay = 0, clip_grad = 0;
-  int64_t total_training_steps = -1, lr_warmup_steps = -1;
+  int64_t total_training_steps = -1;
+  std::optional<int64_t> lr_warmup_steps;  // null and what is not positive: the ratio's
   double lr_warmup_steps_ratio = 0, lr_warmup_init = 0;
   std::optional<int64_t> lr_decay_steps;
   std::string lr_decay_style;
@@ -470,9 +471,13 @@ void apply_token_budget(config::Node& tree);
 /// Binds a resolved tree; applies data.max_token_len_per_gpu to the budgets nobody set (their
 /// origin is still a shipped file). Throws ConfigError with every unknown key, missing key and
 /// wrong type.
+/// What is said of keys of `tree` that neither we nor verl know.
+std::vector<std::string> unknown_keys(const config::Node& tree);
 TrainConfig bind_train_config(config::Node& resolved_tree);
 
 /// The value of a key of override_transformer_config; null when absent or null there.
+/// The names below override_transformer_config that something reads.
+const std::vector<std::string>& read_transformer_overrides();
 const config::Node* transformer_override(const MegatronConfig& megatron, const std::string& name);
 
 inline constexpr const char* kDefaultScheduler = "default";    // Megatron-Core's

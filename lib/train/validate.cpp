@@ -33,6 +33,7 @@ void check_assumed_length(const TrainConfig& config, int64_t length, Findings& f
 std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
                                   std::optional<int64_t> assumed_response_length) {
   Findings findings(tree);
+  for (const std::string& problem : unknown_keys(tree)) findings.add_text(problem);
   check_layout(config, findings);
   check_dynamic_cp(config, findings);
   check_features(config, findings);

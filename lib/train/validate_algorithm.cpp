@@ -127,8 +127,8 @@ void check_optimizer(const OptimConfig& optim, Findings& findings) {
   };
   below_lr(optim.min_lr, "min_lr");
   below_lr(optim.lr_warmup_init, "lr_warmup_init");
-  findings.require(optim.lr_warmup_steps_ratio >= 0 && optim.lr_warmup_steps_ratio <= 1,
-                   key + "lr_warmup_steps_ratio", "must be between 0 and 1");
+  findings.require(optim.lr_warmup_steps_ratio >= 0 && optim.lr_warmup_steps_ratio < 1,
+                   key + "lr_warmup_steps_ratio", "must be at least 0 and below 1");
   findings.require(optim.lr_decay_steps.value_or(1) >= 1, key + "lr_decay_steps",
                    "must be a positive integer or null");
   findings.require(std::isfinite(optim.weight_decay) && optim.weight_decay >= 0,

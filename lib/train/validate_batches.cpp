@@ -70,9 +70,8 @@ void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
                       findings.about(pass.block + pass.micro) + ", which is deprecated");
   } else if (pass.global_size) {
     findings.add(pass.block + pass.micro,
-                 "the global micro-batch size is deprecated and not read; "
-                 "set " +
-                     pass.block + pass.micro_per_gpu);
+                 "the global micro-batch size is deprecated and not read; remove it and set " +
+                     pass.block + pass.micro_per_gpu + " instead");
   } else if (!pass.size_per_gpu && !pass.megatron->dynamic_context_parallel) {
     findings.add(pass.block + pass.micro_per_gpu,
                  "must be a positive integer, unless actor_rollout_ref.actor.use_dynamic_bsz=True "

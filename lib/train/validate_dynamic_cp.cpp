@@ -42,24 +42,18 @@ void check_router_replay(const Role& role, Findings& findings) {
 
 /// The map is free-form; a key without effect is worth a word.
 void warn_unread(const Role& role, Findings& findings) {
-  const std::vector<std::string> read = {"recompute_granularity",
-                                         "recompute_modules",
-                                         "recompute_method",
-                                         "recompute_num_layers",
-                                         "attention_backend",
-                                         "cp_comm_type",
-                                         "deterministic_mode",
-                                         "min_dynamic_context_parallel_size",
-                                         "fp8",
-                                         "moe_router_fusion"};
+  const std::vector<std::string>& read = read_transformer_overrides();
   const config::Node& overrides = role.megatron->override_transformer_config;
   if (!overrides.is_map()) return;
   for (const auto& [name, value] : overrides.items()) {
     const std::string field = std::string(kOverride) + "." + name;
     if (contains(read, name) || inherited(findings, role, field)) continue;
-    const std::string near = config::nearest_name(name, read);
+    const bool of_experts = name.starts_with("moe_") || name == "num_moe_experts";
+    const std::string near = of_experts ? "" : config::nearest_name(name, read);
     findings.warn(findings.about(role.key + "." + field) + " has no effect" +
-                  (near.empty() ? "" : "; did you mean " + near + "?"));
+                  (of_experts     ? ": it is of mixture-of-experts models"
+                   : near.empty() ? ""
+                                  : "; did you mean " + near + "?"));
   }
 }
 
@@ -116,9 +110,13 @@ std::string language_models_only(bool dynamic, const std::string& what) {
 void check_dcp_limit(Findings& findings, const std::string& megatron_key,
                      const config::Node& limit) {
   if (is_positive_int(limit)) return;
+  const auto* text = limit.get_if<std::string>();
+  const bool quoted = text != nullptr && !text->empty() &&
+                      text->find_first_not_of("0123456789") == std::string::npos;
   findings.add(megatron_key + ".max_seqlen_per_dp_cp_rank",
-               "max_seqlen_per_dp_cp_rank must be a positive integer when dynamic_context_parallel "
-               "is enabled");
+               std::string("max_seqlen_per_dp_cp_rank must be a positive integer when "
+                           "dynamic_context_parallel is enabled") +
+                   (quoted ? ", without quotes" : ""));
 }
 
 void check_dcp_pool(Findings& findings, const std::string& megatron_key, const LayoutRule& rule) {
@@ -130,7 +128,7 @@ void check_dcp_pool(Findings& findings, const std::string& megatron_key, const L
       "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
       "DPxCP=" +
           std::to_string(pool) + ". n_gpus is " + world_text(rule.sizes.world, findings) + sizes +
-          (sizes.empty() ? "; must be False" : ", or dynamic_context_parallel False"));
+          (sizes.empty() ? "; must be False" : ""));
 }
 
 void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,

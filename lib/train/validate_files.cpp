@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -43,12 +45,23 @@ std::vector<std::string> foreign_weights(const std::string& folder) {
 
 void check_weights(const ModelSection& model, Findings& findings) {
   if (model::has_weights(model.path)) return;
+  const std::vector<std::string> others = foreign_weights(model.path);
+  const auto shard = std::find_if(others.begin(), others.end(), [](const std::string& name) {
+    return name.ends_with(".safetensors");
+  });
+  if (shard != others.end()) {
+    findings.add(
+        "actor_rollout_ref.model.path",
+        "holds " + *shard +
+            " but neither model.safetensors nor "
+            "model.safetensors.index.json, which says what is in which file; fetch that too");
+    return;
+  }
   if (model.random_init) {
     // Random weights in place of somebody's trained ones would go unnoticed.
-    const std::vector<std::string> foreign = foreign_weights(model.path);
-    if (foreign.empty()) return;
+    if (others.empty()) return;
     findings.add("actor_rollout_ref.model.path",
-                 "weights in a format this build does not read: " + join(foreign) +
+                 "weights in a format this build does not read: " + join(others) +
                      "; safetensors are (model.safetensors or model.safetensors.index.json)");
     return;
   }
@@ -127,7 +140,14 @@ void check_model(const TrainConfig& config, Findings& findings) {
   const fs::path folder = config.actor_rollout_ref.model.path;
   const fs::path file = folder / "config.json";
   std::ifstream in(file);
-  if (!in || !fs::is_regular_file(file)) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(file, failed);
+  if (status.type() == fs::file_type::none || (!in && fs::is_regular_file(status))) {
+    const int error = failed ? failed.value() : errno;
+    findings.add(key, file.string() + " cannot be opened: " + std::strerror(error));
+    return;
+  }
+  if (!fs::is_regular_file(status)) {
     findings.add(key,
                  why_no_model(folder) + "; must be a Hugging Face model folder with a config.json");
     return;
@@ -195,7 +215,10 @@ std::string why_no_file(const std::string& path) {
   if (path.empty()) return kEmptyName;
   if (fs::is_directory(path, ignored)) return "is a folder, not a file";
   if (fs::exists(path, ignored)) return "is not a regular file";
-  if (path == "None") return "no such file; nothing is written null, None is a name";
+  if (path == "None") return "no such file; None is a name, must name a file of prompts";
+  if (path.find("://") != std::string::npos) {
+    return "no such file; addresses are not read, so copy the file here first";
+  }
   if (path.find_first_of("*?") == std::string::npos) return "no such file";
   return "no such file; * and ? are not expanded here: valid is a list, [one.parquet,two.parquet]";
 }

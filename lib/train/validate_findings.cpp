@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/problems.h"
 
 namespace verlcpp::train {
 
@@ -17,14 +18,7 @@ void Findings::add(const std::string& key, const std::string& text) {
 }
 
 void Findings::finish() const {
-  if (problems_.empty()) return;
-  const bool one = problems_.size() == 1;
-  std::string message = "the configuration has " + std::to_string(problems_.size()) +
-                        (one ? " problem:" : " problems:");
-  for (size_t i = 0; i < problems_.size(); ++i) {
-    message += "\n  " + std::to_string(i + 1) + ". " + problems_[i];
-  }
-  throw ConfigError(message);
+  if (!problems_.empty()) throw ConfigError(config::numbered(problems_));
 }
 
 std::string nearest_multiples(int64_t value, int64_t step) {

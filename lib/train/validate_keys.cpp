@@ -98,10 +98,25 @@ class KeyCheck {
       if (changed) moved(node, key, answer.reason);
     } else if (answer.kind == KeyKind::kRefused) {
       // Of keys that a struct has its own checks say it, with what would be valid.
-      if (changed && !is_member(key)) refuse(node, key, answer.reason);
+      const config::Node* valid = shipped_values().find(key);
+      const bool refused =
+          follows_refused(key) ? valid != nullptr && !same_setting(node, *valid) : changed;
+      if (refused && !is_member(key)) refuse(node, key, answer.reason);
     } else if (changed || node.origin().text.starts_with("override ")) {
       without_effect_.push_back(key + " (" + node.origin().text + ")");
     }
+  }
+
+  /// Whether a key's default is what a refused key says: then both have to be what is shipped.
+  static bool follows_refused(const std::string& key) {
+    const config::Node* shipped = shipped_tree().find(key);
+    const auto* source = shipped == nullptr ? nullptr : shipped->get_if<config::Interpolation>();
+    if (source == nullptr) return false;
+    const size_t start = source->text.find_last_of(":{") + 1;
+    const std::string followed =
+        source->text.substr(start, source->text.find_first_of(",}", start) - start);
+    const std::vector<KeyAnswer> answers = answers_about(followed);
+    return !answers.empty() && answers[0].kind == KeyKind::kRefused;
   }
 
   /// True for a group that moves as a whole.

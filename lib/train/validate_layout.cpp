@@ -25,7 +25,10 @@ void check_device_and_dtype(const TrainConfig& config, Findings& findings) {
   const std::string& device = config.trainer.device;
   const std::vector<std::string> devices{"cuda", "cpu", "auto", "check"};
   const bool known_device = contains(devices, device);
-  findings.require(known_device, "trainer.device", "must be one of " + join(devices));
+  findings.require(known_device, "trainer.device",
+                   std::string(device == "npu" ? "Ascend NPUs are not supported; " : "") +
+                       "must be cuda, cpu, auto (cuda where there is a GPU) or check (cuda, with "
+                       "every operation compared with the CPU's)");
   const std::vector<std::string> wanted = dtypes_of(device);
   for (const Role& role : roles(config)) {
     if (role.name == "ref" && !config.uses_reference()) continue;
@@ -46,8 +49,7 @@ void check_model_parallel(const Role& role, Findings& findings) {
   const auto only_one = [&](const std::string& field, int64_t value, const std::string& what) {
     if (value == 1 || inherited(findings, role, field)) return;
     findings.add(role.key + "." + field, value < 1 ? "must be a positive integer"
-                                                   : field + "=" + std::to_string(value) + ": " +
-                                                         what + " is not implemented; must be 1");
+                                                   : what + " is not implemented; must be 1");
   };
   only_one("pipeline_model_parallel_size", m.pipeline_model_parallel_size, "pipeline parallelism");
   const auto axis = [&](const std::string& field, int64_t value) {

@@ -148,7 +148,7 @@ void check_writable_names(const std::vector<NamedFile>& written, Findings& findi
     std::error_code ignored;
     const fs::path blocking = what_blocks(fs::path(output.path).parent_path());
     if (output.path.empty()) {
-      findings.add_text(output.about + ": must not be empty");
+      findings.add_text(output.about + ": must not be empty (an unset variable of the shell?)");
     } else if (!blocking.empty()) {
       findings.add_text(output.about + ": cannot be made: " + blocking.string() +
                         " is not a folder");
@@ -213,7 +213,8 @@ void check_dump_folders(const TrainConfig& config, const std::vector<NamedFile>&
 
 void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
   const auto named = [&](const std::string& value, const std::string& field) {
-    findings.require(!value.empty(), "trainer." + field, "must not be empty");
+    findings.require(!value.empty(), "trainer." + field,
+                     "must not be empty (an unset variable of the shell?)");
   };
   named(trainer.project_name, "project_name");
   named(trainer.experiment_name, "experiment_name");

@@ -17,7 +17,8 @@ void check_sampling(const TrainConfig& config, Findings& findings) {
   const std::string key = "actor_rollout_ref.rollout.";
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   findings.require(std::isfinite(rollout.temperature) && rollout.temperature > 0,
-                   key + "temperature", "must be > 0 (do_sample=False decodes greedily)");
+                   key + "temperature",
+                   "must be > 0, also with do_sample=False, which decodes greedily");
   findings.require(rollout.top_p > 0 && rollout.top_p <= 1, key + "top_p", "must be in (0, 1]");
   findings.require(rollout.top_k == -1 || rollout.top_k >= 1, key + "top_k",
                    "must be -1 (all tokens) or a positive integer");

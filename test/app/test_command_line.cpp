@@ -50,6 +50,14 @@ TEST_CASE("--help lists every flag and the override grammar") {
   CHECK_THAT(outcome.out, ContainsSubstring("++a.b=value") && ContainsSubstring("~a.b"));
 }
 
+TEST_CASE("what an editor or the shell puts into an override is named") {
+  check_refused({"data.seed=1", "data.train_batch_size=4\r"},
+                "override 2, data.train_batch_size=4, ends in a carriage return");
+  check_refused({"data.seed=1", " "},
+                "override 2, column 1: a key is missing, here is only a space");
+  check_refused({"\u2013-dry-run"}, "override 1 begins with '\u2013', which is not the hyphen");
+}
+
 TEST_CASE("a file to check against is one value: what follows is an override") {
   const std::vector<std::string> twice = {"--calibrate", "cost.json", "--calibrate-check",
                                           "a.json",      "no.key=1",  "--calibrate-check",

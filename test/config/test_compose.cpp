@@ -136,7 +136,7 @@ TEST_CASE("compose: wrong choices name what is available") {
         "the name of one option; available: one, two");
   CHECK(error_of(kEngines, {"optim=adam"}) ==
         "optim=adam (override 1): the group optim is not in the defaults list; did you mean "
-        "optim@a.actor.optim? + adds it");
+        "optim@a.actor.optim=adam?");
   CHECK(error_of(kEngines, {"++model_engine=two"}) ==
         "++model_engine=two (override 1): a group cannot be forced with ++; write "
         "model_engine=two, or + to add it to the defaults list");
@@ -319,7 +319,8 @@ TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused"
   fs::remove_all(place);
 
   CHECK(error_of(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
-        "hydra.searchpath=['pkg://verl'] (override 1): must be a list of file:// folders");
+        "hydra.searchpath=['pkg://verl'] (override 1): must be a list of folders, each as "
+        "file:///FOLDER (pkg:// is a folder inside a Python package, which cannot be opened here)");
   CHECK(error_of(kValues, {"hydra.verbose=True"}) ==
         "hydra.verbose (override 1): of the keys under hydra only hydra.searchpath, hydra.run.dir, "
         "hydra.sweep.dir and hydra.sweep.subdir are read here");

@@ -43,7 +43,8 @@ TEST_CASE("a checkpoint is found, read back and verified") {
   CHECK(state.optimizer_steps == 16);
   CHECK(state.kl_coef == 0.25);
   put(temp.path / "global_step_4/actor/model/huggingface/model.safetensors", "weightz");
-  CHECK_THROWS_WITH(read_checkpoint(saved), ContainsSubstring("model.safetensors was damaged or changed"));
+  CHECK_THROWS_WITH(read_checkpoint(saved),
+                    ContainsSubstring("model.safetensors was damaged or changed"));
   fs::remove(temp.path / "global_step_4/state.json");
   CHECK_THROWS_AS(read_checkpoint(saved), DataError);
 }

@@ -162,7 +162,8 @@ TEST_CASE("sizes that tensor parallelism or the smallest group do not allow are 
   const std::vector<int64_t> lengths(12, 16);
   const std::string model = kA + "model.path='" + test::even_model(folder) + "'";
   const auto sizes = [&](const std::string& key) {
-    const auto arms = arms_of(folder, {model, key, "data.max_response_length=52"});
+    const auto arms =
+        arms_of(folder, {model, kA + "model.random_init=True", key, "data.max_response_length=52"});
     return predict_steps(arms, lengths, compare_costs(arms.front().config, {}));
   };
   const auto tp = sizes(kMegatron + "tensor_model_parallel_size=2");

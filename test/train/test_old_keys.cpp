@@ -60,7 +60,8 @@ TEST_CASE("the reward's keys of older releases go to their new places, with a li
 
 TEST_CASE("keys of older releases name the new place") {
   CHECK(failure({"+trainer.profile_steps=[1]"}) ==
-        "trainer.profile_steps (override 20) is not a known key; trainer.profile_steps of older "
+        "the configuration has 1 problem:\n  1. trainer.profile_steps (override 20) is not a known "
+        "key; trainer.profile_steps of older "
         "releases is now global_profiler.steps");
   const auto composed = [](const std::string& override) -> std::string {
     try {

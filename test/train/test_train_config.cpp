@@ -6,6 +6,7 @@
 #include "config/embedded.h"
 #include "setup.h"
 #include "support/catch.h"
+#include "train/optimizer.h"
 #include "train/train_config.h"
 
 using namespace verlcpp;
@@ -148,4 +149,16 @@ TEST_CASE("paths begin at the home folder") {
   REQUIRE(home != nullptr);
   CHECK(configured(valid_run(), {"actor_rollout_ref.model.path=~/m"})
             .config.actor_rollout_ref.model.path == std::string(home) + "/m");
+}
+
+TEST_CASE("a warm-up of null steps, as verl's own scripts write it, is the ratio's") {
+  const std::string optim = "actor_rollout_ref.actor.optim.";
+  const auto warmup = [&](const std::vector<std::string>& more) {
+    const auto config = test::configured(test::valid_run(), more).config;
+    return lr_schedule(config.actor_rollout_ref.actor.optim, 40).warmup_steps;
+  };
+  const std::string ratio = optim + "lr_warmup_steps_ratio=0.1";
+  CHECK(warmup({ratio, optim + "lr_warmup_steps=null"}) == 4);
+  CHECK(warmup({ratio, optim + "lr_warmup_steps=-1"}) == 4);
+  CHECK(warmup({ratio, optim + "lr_warmup_steps=3"}) == 3);
 }
