@@ -114,8 +114,7 @@ def theirs(line):
         item = hydra_parse(line["override"])
         if item.key_or_group == "":
             raise ValueError("no key")
-        package = "_global_" if item.package == "" else item.package
-        return {"kind": KINDS[item.type], "key": item.key_or_group, "package": package,
+        return {"kind": KINDS[item.type], "key": item.key_or_group, "package": item.package,
                 "value": marked(plain(unresolved(item.value())))}
     if "folder" in line:
         with hydra.initialize_config_dir(line["folder"], version_base=None):
