@@ -221,9 +221,9 @@ class Expander {
                         choices_.available(group));
     }
     // In Hydra's final list a file with a list of its own stands as its `_self_`.
-    const bool is_leaf = std::all_of(
-        file->defaults.begin(), file->defaults.end(),
-        [](const Node& node) { return parse_defaults_entry(node).is_override; });
+    const bool is_leaf =
+        std::all_of(file->defaults.begin(), file->defaults.end(),
+                    [](const Node& node) { return parse_defaults_entry(node).is_override; });
     if (is_leaf) choices_.note_leaf(key, entry);
     const std::string package = package_of(entry.group, entry, file->package, place);
     return expand_file(path, *file, {group, package, place.is_interpolated});

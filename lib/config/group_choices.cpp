@@ -33,8 +33,8 @@ void GroupChoices::add(const Override& item) {
 void GroupChoices::add_deletion(const Override& item) {
   const auto* only_if = item.value ? item.value->get_if<std::string>() : nullptr;
   if (item.value && !item.value->is_null() && only_if == nullptr) {
-    throw ConfigError(item.text + " (" + item.origin() + "): " + item.key +
-                      " is a group; ~" + item.name() + " leaves it out, and ~" + item.name() +
+    throw ConfigError(item.text + " (" + item.origin() + "): " + item.key + " is a group; ~" +
+                      item.name() + " leaves it out, and ~" + item.name() +
                       "=NAME does so where it has this choice" + available(item.key));
   }
   deletions_[item.name()] = {item.origin(), item.text, only_if != nullptr ? *only_if : ""};

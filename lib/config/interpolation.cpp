@@ -275,6 +275,10 @@ class Resolver {
         whole_ = before;
         node = &behind;
       }
+      if (node->is_list() && !python_int(name)) {
+        throw ConfigError(join(path) + ": " + join(walked) + " is a list, and " + name +
+                          " is no number");
+      }
       node = child_of(*node, name);
       if (node == nullptr) return std::nullopt;
       walked.push_back(name);
