@@ -156,7 +156,7 @@ Node sort(const Call& call) {
       fail("sort() has no argument " + argument.name);
     }
   }
-  if (value == nullptr) fail("sort() needs a list");
+  if (value == nullptr || value->is_null()) fail("sort() needs a list");
   return value->is_list() ? sorted(*value, reverse) : *value;
 }
 

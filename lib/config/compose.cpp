@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <sstream>
+#include <optional>
 
 #include "base/error.h"
 #include "config/beaten.h"
 #include "config/defaults_list.h"
 #include "config/hydra_keys.h"
+#include "config/interpolation.h"
 #include "config/override.h"
 #include "config/problems.h"
 #include "config/repository.h"
@@ -25,22 +26,20 @@ bool is_missing(const Node& node) {
   return text != nullptr && *text == "???";
 }
 
-/// The map that `${a.b}` leads to, or nullptr.
-const Node* map_behind(const Node& tree, const Node& node) {
-  const Node* target = &node;
-  for (int steps = 0; steps < 16 && target != nullptr; ++steps) {
-    const auto* interpolation = target->get_if<Interpolation>();
-    if (interpolation == nullptr) break;
-    const std::string& text = interpolation->text;
-    const bool key = text.starts_with("${") && text.ends_with("}") && text[2] != '.' &&
-                     text.find_first_of(":[ ${", 2) == std::string::npos;
-    target = key ? tree.find(std::string_view(text).substr(2, text.size() - 3)) : nullptr;
+/// Replaces an interpolation at `path` that leads to a map or a list by a copy of that.
+void follow(const Node& tree, const std::string& path, Node& node) {
+  if (node.get_if<Interpolation>() == nullptr) return;
+  std::optional<Node> target;
+  try {
+    target = select(tree, path);
+  } catch (const ConfigError&) {
+    return;  // it may lead somewhere once all files and overrides are in
   }
-  return target != nullptr && target->is_map() ? target : nullptr;
+  if (target && !target->is_scalar()) node = *target;
 }
 
 /// Merges `over` on top of `under`, which stands at `path` in `tree`, as OmegaConf does: `???`
-/// replaces nothing, and a map over `${a.b}` is merged with a copy of the map that this leads to.
+/// replaces nothing, and an interpolation below it becomes a copy of the map or list it leads to.
 /// Returns what cannot be merged, or "".
 std::string merge(const Node& tree, const std::string& path, const Node& over, Node& under) {
   if ((under.is_list() && over.is_map()) || (under.is_map() && over.is_list())) {
@@ -59,23 +58,35 @@ std::string merge(const Node& tree, const std::string& path, const Node& over, N
       under.items().emplace_back(name, value);
       continue;
     }
+    const std::string below = path.empty() ? name : path + "." + name;
+    follow(tree, below, *child);
     if (is_missing(value)) continue;
-    const Node* target = value.is_map() && !child->is_map() ? map_behind(tree, *child) : nullptr;
-    if (target != nullptr) *child = Node(*target);
-    const std::string message = merge(tree, path.empty() ? name : path + "." + name, value, *child);
+    const std::string message = merge(tree, below, value, *child);
     if (!message.empty()) return message;
   }
   return "";
 }
 
-/// The child of `node` at `path`, which may lead through `${a.b}`.
-bool has(const Node& tree, const Node* node, const std::string& path) {
-  std::istringstream names(path);
-  for (std::string name; node != nullptr && std::getline(names, name, '.');) {
-    if (node->get_if<Interpolation>() != nullptr) node = map_behind(tree, *node);
-    if (node != nullptr) node = node->find(name);
+/// The first key of the map `value` that the map `present`, which stands at `path`, does not have,
+/// or "". Below a value that is no map every key is new.
+std::string unknown_key(const Node& tree, const std::string& path, const Node& present,
+                        const Node& value) {
+  for (const auto& [name, child] : value.items()) {
+    const std::string below = path + "." + name;
+    Node there;
+    bool found = false;
+    for (const auto& [key, node] : present.items()) {
+      if (key != name) continue;
+      there = node;
+      found = true;
+    }
+    if (!found) return below;
+    follow(tree, below, there);
+    if (!there.is_map() || !child.is_map()) continue;
+    const std::string unknown = unknown_key(tree, below, there, child);
+    if (!unknown.empty()) return unknown;
   }
-  return node != nullptr;
+  return "";
 }
 
 /// The longest leading part of `key` that exists and is an interpolation, or nullptr.
@@ -163,17 +174,24 @@ void apply_set(Node& tree, const Override& item, const ComposeRequest& request) 
   const Node* present = tree.find(item.key);
   if (present == nullptr) fail_unknown(tree, item, item.key, request);
   if (present->is_map() && item.value->is_map()) {
-    for (const std::string& leaf : leaf_keys(*item.value)) {
-      if (!has(tree, present, leaf)) fail_unknown(tree, item, item.key + "." + leaf, request);
-    }
+    const std::string unknown = unknown_key(tree, item.key, *present, *item.value);
+    if (!unknown.empty()) fail_unknown(tree, item, unknown, request);
   }
   put(tree, item);
 }
 
+/// The value an override names, seen through interpolations.
+std::optional<Node> selected(const Node& tree, const Override& item) {
+  try {
+    return select(tree, item.key);
+  } catch (const ConfigError& error) {
+    fail(item, error.what());
+  }
+}
+
 void apply_add(Node& tree, const Override& item) {
-  const Node* present = tree.find(item.key);
-  if (present != nullptr && !present->is_null() && !is_missing(*present) &&
-      item.value->is_scalar()) {
+  const std::optional<Node> present = selected(tree, item);
+  if (present && !present->is_null() && !is_missing(*present) && item.value->is_scalar()) {
     const std::string assignment = item.text.substr(1);
     const std::string value = present->is_scalar() ? to_inline(*present) + ", " : "";
     fail(item, item.key + " already exists (" + value + present->origin().text + "); " +
@@ -182,14 +200,45 @@ void apply_add(Node& tree, const Override& item) {
   put(tree, item);
 }
 
+std::optional<double> number_of(const Node& node) {
+  if (const auto* value = node.get_if<bool>()) return *value ? 1 : 0;
+  if (const auto* value = node.get_if<int64_t>()) return static_cast<double>(*value);
+  if (const auto* value = node.get_if<double>()) return *value;
+  return std::nullopt;
+}
+
+/// As Python compares: 1 == 1.0 == True, and a map has no order.
+bool equal(const Node& a, const Node& b) {
+  if (a.is_list() && b.is_list()) {
+    return std::equal(a.elements().begin(), a.elements().end(), b.elements().begin(),
+                      b.elements().end(), equal);
+  }
+  if (a.is_map() && b.is_map()) {
+    const auto is_in_b = [&](const auto& item) {
+      const auto same = [&](const auto& other) {
+        return other.first == item.first && equal(item.second, other.second);
+      };
+      return std::any_of(b.items().begin(), b.items().end(), same);
+    };
+    return a.items().size() == b.items().size() &&
+           std::all_of(a.items().begin(), a.items().end(), is_in_b);
+  }
+  const auto x = number_of(a), y = number_of(b);
+  return x && y ? *x == *y : same_values(a, b);
+}
+
 void apply_delete(Node& tree, const Override& item, const ComposeRequest& request) {
-  const Node* present = tree.find(item.key);
-  if (present == nullptr) fail_unknown(tree, item, item.key, request);
+  if (tree.find(item.key) == nullptr) fail_unknown(tree, item, item.key, request);
+  const Node present = *selected(tree, item);
   const bool conditional = item.value && !item.value->is_null();  // as in Hydra
-  if (conditional && !same_values(*present, *item.value)) {
+  if (conditional && !equal(present, *item.value)) {
     fail(item, "deletes the key only where it has this value, but " + item.key + " is " +
-                   to_inline(*present) + " (" + present->origin().text + "); ~" + item.key +
+                   to_inline(present) + " (" + present.origin().text + "); ~" + item.key +
                    " deletes it whatever it is");
+  }
+  const std::string parent = item.key.substr(0, std::min(item.key.rfind('.'), item.key.size()));
+  if (parent != item.key && tree.find(parent)->is_list()) {
+    fail(item, "an element of a list cannot be deleted; " + parent + "=[...] sets the list");
   }
   tree.erase(item.key);
 }

@@ -39,11 +39,27 @@ std::string dotted(std::string path) {
 
 std::string join_package(const std::string& parent, const std::string& package) {
   constexpr std::string_view kGlobal = "_global_";
-  if (package.starts_with(kGlobal)) {
-    return package.size() > kGlobal.size() ? package.substr(kGlobal.size() + 1) : "";
-  }
   if (package == "_here_" || package.empty()) return parent;
-  return parent.empty() ? package : parent + "." + package;
+  const std::string joined = parent.empty() ? package : parent + "." + package;
+  const size_t global = joined.rfind(kGlobal);
+  if (global == std::string::npos) return joined;
+  return joined.substr(std::min(global + kGlobal.size() + 1, joined.size()));
+}
+
+std::optional<Choices> parse_choices(const Node& node) {
+  if (node.is_null()) return Choices{"null", std::nullopt, false};
+  if (const auto* name = node.get_if<std::string>()) return Choices{*name, std::nullopt, false};
+  if (const auto* text = node.get_if<Interpolation>()) {
+    return Choices{text->text, std::nullopt, true};
+  }
+  if (!node.is_list()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Node& element : node.elements()) {
+    const auto* name = element.get_if<std::string>();
+    if (name == nullptr) return std::nullopt;
+    names.push_back(*name);
+  }
+  return Choices{to_inline(node), std::move(names), false};
 }
 
 DefaultsEntry parse_defaults_entry(const Node& node) {
@@ -52,35 +68,24 @@ DefaultsEntry parse_defaults_entry(const Node& node) {
   const auto fail = [&](const std::string& message) {
     throw ConfigError(entry.origin + ": " + message + " in the defaults list: " + to_inline(node));
   };
-  if (const auto* text = node.get_if<std::string>()) {
-    entry.name = *text;
-  } else if (const auto* interpolation = node.get_if<Interpolation>()) {
-    entry.name = interpolation->text;
-  } else if (node.is_map() && node.items().size() == 1) {
-    const auto& [key, value] = node.items()[0];
-    std::istringstream words(key);
-    std::string word;
-    while (words >> word) {
-      if (word == "override") entry.is_override = true;
-      if (word == "optional") entry.is_optional = true;
-      entry.group = word;
+  const bool is_name = node.get_if<std::string>() || node.get_if<Interpolation>();
+  const bool is_group = node.is_map() && node.items().size() == 1;
+  if (!is_name && !is_group) fail("expected a config name or group: name");
+  const std::optional<Choices> choice = parse_choices(is_name ? node : node.items()[0].second);
+  if (!choice) fail("a group takes the name of one option, or a list of names");
+  entry.choice = *choice;
+  if (is_group) {
+    std::istringstream words(node.items()[0].first);
+    while (words >> entry.group) {
+      if (entry.group == "override") entry.is_override = true;
+      if (entry.group == "optional") entry.is_optional = true;
     }
-    if (const auto* name = value.get_if<std::string>()) {
-      entry.name = *name;
-    } else if (const auto* name = value.get_if<Interpolation>()) {
-      entry.name = name->text;
-    } else if (value.is_null()) {
-      entry.name = "null";
-    } else {
-      fail("a group takes the name of one option");
-    }
-  } else {
-    fail("expected a config name or group: name");
   }
-  std::string& spot = entry.group.empty() ? entry.name : entry.group;
+  std::string& spot = is_group ? entry.group : entry.choice.name;
   const size_t at = spot.find('@');
   if (at != std::string::npos) {
-    entry.package = spot.substr(at + 1);
+    const std::string package = spot.substr(at + 1);
+    entry.package = package.substr(0, package.find(':'));
     spot.resize(at);
   }
   if (spot.empty()) fail("a name is missing");

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/tree.h"
 
@@ -10,13 +11,29 @@
 
 namespace verlcpp::config {
 
-/// One element of a defaults list; `group` is empty for `_self_` and for a bare config name.
+/// What a group is set to: one option, several, or none ("null").
+struct Choices {
+  std::string name;
+  std::optional<std::vector<std::string>> several;
+  bool is_interpolation = false;  // the name is
+};
+
+/// One element of a defaults list; `group` is empty for `_self_` and for a bare config name, which
+/// is the choice.
 struct DefaultsEntry {
-  std::string group, name;
+  std::string group;
+  Choices choice;
   std::optional<std::string> package;
   bool is_override = false, is_optional = false;
+  bool is_appended = false;  // by the command line
   std::string origin;
+  std::string chosen_by;  // the override that made the choice, or ""
+
+  bool is_self() const { return group.empty() && choice.name == "_self_"; }
 };
+
+/// Reads the value of a group, or nothing when it is neither null, nor a name, nor a list of names.
+std::optional<Choices> parse_choices(const Node& node);
 
 /// Reads `name`, `name@package`, `group: name`, `group@package: name` with `override` or `optional`
 /// before the group. Throws ConfigError with the line's place.

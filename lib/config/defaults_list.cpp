@@ -2,36 +2,50 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "base/error.h"
 #include "config/defaults_entry.h"
+#include "config/group_choices.h"
+#include "config/interpolation.h"
 
 namespace verlcpp::config {
 
 namespace {
 
+using Layers = std::vector<Layer>;
+
 /// The file whose list is being expanded.
 struct Place {
-  std::string folder;   // "actor" for actor/megatron_actor.yaml
-  std::string package;  // where its keys go
-};
-
-struct Seen {
-  std::string origin, name;
-};
-
-struct Choice {
-  std::string name;  // "null" is no file
-  std::string origin;
-  std::string text;          // as the user wrote it
-  std::string only_if = {};  // a deletion's condition: the name that must be there
-  bool used = false;
+  std::string folder;            // "actor" for actor/megatron_actor.yaml
+  std::string package;           // where its keys go
+  bool is_interpolated = false;  // its choice, or that of a file above it
 };
 
 /// Headers are absolute with or without `_global_`; `_here_` has no meaning in one.
 std::string from_header(const std::string& header) {
   return header == "_here_" ? header : join_package("", header);
+}
+
+std::string package_of(const std::string& group, const DefaultsEntry& entry,
+                       const std::optional<std::string>& header, const Place& place) {
+  if (entry.package == "_group_") return dotted(join_path(place.folder, group, entry.origin));
+  if (entry.package) return join_package(place.package, *entry.package);
+  if (header) return from_header(*header);
+  std::string relative = group;
+  while (relative.starts_with("../")) relative.erase(0, 3);
+  return join_package(place.package, dotted(join_path("", relative, entry.origin)));
+}
+
+std::string key_of(const DefaultsEntry& entry, const Place& place) {
+  const std::string path = join_path(place.folder, entry.group, entry.origin);
+  const std::string package = package_of(entry.group, entry, std::nullopt, place);
+  if (package == dotted(path)) return path;
+  return path + "@" + (package.empty() ? "_global_" : package);
+}
+
+void append(Layers& layers, Layers more) {
+  layers.insert(layers.end(), std::make_move_iterator(more.begin()),
+                std::make_move_iterator(more.end()));
 }
 
 /// What a primary file that is not there may have been meant to be.
@@ -51,16 +65,17 @@ std::string other_primary(const std::string& name, const std::vector<std::string
   return near.empty() ? "" : "; did you mean " + near + "?";
 }
 
+/// As in Hydra the entries of a list are expanded from the last to the first, so that an `override`
+/// in a file reaches the entries in front of that file; those whose choice is an interpolation come
+/// after the others.
 class Expander {
  public:
   Expander(const Repository& repository, const std::vector<Override>& overrides)
-      : repository_(repository) {
-    for (const Override& item : overrides) add_override(item);
-  }
+      : repository_(repository), choices_(repository, overrides) {}
 
-  std::vector<Layer> expand(const std::string& primary) {
+  Layers expand(const std::string& primary) {
     const std::string folder = folder_of(primary);
-    std::optional<ConfigFile> file = repository_.load(primary);
+    const std::optional<ConfigFile> file = repository_.load(primary);
     if (!file) {
       throw ConfigError("there is no " + primary + ".yaml in " + repository_.places() +
                         other_primary(primary, repository_.options(folder)));
@@ -71,251 +86,177 @@ class Expander {
                      ".yaml puts that file, with its defaults, below " + package +
                      ": remove the line, or write # @package _global_";
     }
-    expand_file(primary, *file, {folder, package});
-    for (const DefaultsEntry& entry : appended_) expand_group(entry, {});
-    check_all_used();
-    return std::move(layers_);
+    Layers layers = expand_file(primary, *file, {folder, package});
+    choices_.check_all_used();
+    return layers;
   }
 
  private:
-  void add_override(const Override& item) {
-    const std::string key = override_key(item.key, item.package, {}, item.origin());
-    if (item.kind == Override::Kind::kDelete) {
-      const auto* only_if = item.value ? item.value->get_if<std::string>() : nullptr;
-      deletions_[key] = {"null", item.origin(), item.text, only_if ? *only_if : ""};
-      return;
-    }
-    const auto* name = item.value->get_if<std::string>();
-    if (name == nullptr && !item.value->is_null()) {
-      throw ConfigError(item.text + " (" + item.origin() + "): " + item.key +
-                        " is a group of the defaults list and takes the name of one option" +
-                        available(item.key));
-    }
-    const std::string choice = name == nullptr ? "null" : *name;
-    if (item.kind == Override::Kind::kAdd) {
-      appended_.push_back(
-          {item.key, choice, item.package, false, false, item.text + " (" + item.origin() + ")"});
-    } else if (item.kind == Override::Kind::kForce) {
-      throw ConfigError(item.text + " (" + item.origin() +
-                        "): a group cannot be forced with ++; write " + item.name() + "=" + choice +
-                        ", or + to add it to the defaults list");
-    } else {
-      choices_[key] = {choice, item.origin(), item.text};
-    }
-  }
-
-  /// `group`, or `group@package` when the package is not the group's own.
-  static std::string override_key(const std::string& group,
-                                  const std::optional<std::string>& package, const Place& place,
-                                  const std::string& origin) {
-    const std::string path = join_path(place.folder, group, origin);
-    const std::string final_package = package_of(group, package, std::nullopt, place, origin);
-    if (final_package == dotted(path)) return path;
-    return path + "@" + (final_package.empty() ? "_global_" : final_package);
-  }
-
-  static std::string package_of(const std::string& group, const std::optional<std::string>& package,
-                                const std::optional<std::string>& header, const Place& place,
-                                const std::string& origin) {
-    if (package == "_group_") return dotted(join_path(place.folder, group, origin));
-    if (package) return join_package(place.package, *package);
-    if (header) return from_header(*header);
-    std::string relative = group;
-    while (relative.starts_with("../")) relative.erase(0, 3);
-    return join_package(place.package, dotted(join_path("", relative, origin)));
-  }
-
-  void expand_file(const std::string& path, const ConfigFile& file, const Place& place) {
+  /// The layers of a file and of those it lists.
+  Layers expand_file(const std::string& path, const ConfigFile& file, const Place& place) {
     if (std::find(stack_.begin(), stack_.end(), path) != stack_.end()) {
       std::string chain;
       for (const std::string& above : stack_) chain += above + ".yaml -> ";
       throw ConfigError("the defaults lists form a cycle: " + chain + path + ".yaml");
     }
+    std::vector<DefaultsEntry> entries = entries_of(file);
+    if (stack_.empty()) {
+      entries.insert(entries.end(), choices_.appended().begin(), choices_.appended().end());
+    }
+    note_overrides(entries, place);
     stack_.push_back(path);
-    std::vector<DefaultsEntry> entries;
-    for (const Node& node : file.defaults) entries.push_back(parse_defaults_entry(node));
-    const auto is_self = [](const DefaultsEntry& e) {
-      return e.group.empty() && e.name == "_self_";
-    };
-    const auto self = std::find_if(entries.begin(), entries.end(), is_self);
-    if (self != entries.end()) {
-      const auto second = std::find_if(self + 1, entries.end(), is_self);
-      if (second != entries.end()) {
-        throw ConfigError(second->origin + ": _self_ comes twice in the defaults list");
-      }
-    } else {
-      entries.push_back({"", "_self_", std::nullopt, false, false, ""});
-    }
-
-    for (const DefaultsEntry& entry : entries) note_choice(entry, place);
-    for (const DefaultsEntry& entry : entries) {
+    std::vector<Layers> parts(entries.size());
+    std::vector<size_t> interpolated;
+    for (size_t i = entries.size(); i-- > 0;) {
+      DefaultsEntry& entry = entries[i];
       if (entry.is_override) continue;
-      if (is_self(entry)) {
-        layers_.push_back({place.package, file.body});
-      } else if (entry.group.empty()) {
-        expand_config(entry, place);
+      if (!entry.group.empty()) choices_.choose(key_of(entry, place), entry);
+      if (entry.is_self()) {
+        parts[i] = {{place.package, file.body}};
+      } else if (entry.choice.is_interpolation) {
+        interpolated.push_back(i);
       } else {
-        expand_group(entry, place);
+        parts[i] = expand_entry(entry, place);
       }
     }
+    expand_interpolated(interpolated, entries, place, parts);
     stack_.pop_back();
+    Layers layers;
+    for (Layers& part : parts) append(layers, std::move(part));
+    return layers;
   }
 
-  /// Outer files come first, and the command line before them: an existing choice stays.
-  void note_choice(const DefaultsEntry& entry, const Place& place) {
-    if (entry.group.empty()) return;
-    const std::string key = override_key(entry.group, entry.package, place, entry.origin);
-    if (entry.is_override) {
-      choices_.try_emplace(key, Choice{entry.name, entry.origin, "override " + key});
+  /// The entries of a file, `_self_` included.
+  static std::vector<DefaultsEntry> entries_of(const ConfigFile& file) {
+    std::vector<DefaultsEntry> entries;
+    bool has_self = false;
+    for (const Node& node : file.defaults) {
+      entries.push_back(parse_defaults_entry(node));
+      if (!entries.back().is_self()) continue;
+      if (has_self) {
+        throw ConfigError(entries.back().origin + ": _self_ comes twice in the defaults list");
+      }
+      has_self = true;
     }
-    if (entry.name.find("${") != std::string::npos) return;
-    const auto chosen = choices_.find(key);
-    known_.try_emplace(key, chosen == choices_.end() ? entry.name : chosen->second.name);
+    if (has_self) return entries;
+    DefaultsEntry self;
+    self.choice.name = "_self_";
+    entries.push_back(self);
+    return entries;
   }
 
-  void expand_config(const DefaultsEntry& entry, const Place& place) {
-    const std::string path = join_path(place.folder, fill_in(entry), entry.origin);
+  /// Those of outer files count more: they are noted before the files below are read.
+  void note_overrides(const std::vector<DefaultsEntry>& entries, const Place& place) {
+    const DefaultsEntry* last = nullptr;
+    for (const DefaultsEntry& entry : entries) {
+      if (entry.is_override && place.is_interpolated) {
+        throw ConfigError(entry.origin + ": a file that an interpolation chooses cannot override " +
+                          entry.group);
+      }
+      if (entry.is_override) {
+        choices_.note_override(key_of(entry, place), entry);
+        last = &entry;
+      } else if (last != nullptr && !entry.is_self() && !entry.is_appended) {
+        throw ConfigError(last->origin + ": override " + last->group +
+                          " must stand at the end of the defaults list");
+      }
+    }
+  }
+
+  void expand_interpolated(const std::vector<size_t>& interpolated,
+                           std::vector<DefaultsEntry>& entries, const Place& place,
+                           std::vector<Layers>& parts) {
+    if (interpolated.empty()) return;
+    const Node known = choices_.known();
+    const Place below{place.folder, place.package, true};
+    for (const size_t i : interpolated) {
+      Choices& choice = entries[i].choice;
+      choice = {fill_in(choice.name, known, entries[i].origin), std::nullopt, false};
+      parts[i] = expand_entry(entries[i], below);
+    }
+  }
+
+  /// Replaces `${group}` by that group's choice.
+  std::string fill_in(const std::string& text, const Node& known, const std::string& origin) const {
+    Node name;
+    try {
+      name = resolve_in(known, Node(Interpolation{text}, Origin{origin}));
+    } catch (const ConfigError&) {
+      throw ConfigError(origin + ": " + text +
+                        " must name a group chosen by one name in the defaults list" +
+                        header_note_);
+    }
+    const auto* filled = name.get_if<std::string>();
+    if (filled == nullptr) throw ConfigError(origin + ": " + text + " is no name");
+    return *filled;
+  }
+
+  Layers expand_entry(const DefaultsEntry& entry, const Place& place) {
+    if (entry.group.empty()) return expand_config(entry, place);
+    if (!entry.choice.several) return expand_group(entry, place);
+    Layers layers;
+    std::vector<Layers> parts;
+    const std::vector<std::string>& names = *entry.choice.several;
+    for (auto name = names.rbegin(); name != names.rend(); ++name) {
+      DefaultsEntry one = entry;
+      one.group.clear();
+      one.choice = {entry.group + "/" + *name, std::nullopt, false};
+      parts.push_back(expand_config(one, place));
+    }
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) append(layers, std::move(*part));
+    return layers;
+  }
+
+  Layers expand_config(const DefaultsEntry& entry, const Place& place) {
+    const std::string path = join_path(place.folder, entry.choice.name, entry.origin);
     const std::optional<ConfigFile> file = repository_.load(path);
-    if (!file && entry.is_optional) return;
+    if (!file && entry.is_optional) return {};
     if (!file) {
       const std::string folder = folder_of(path);
       const std::string near = nearest_name(path.substr(folder.empty() ? 0 : folder.size() + 1),
                                             repository_.options(folder));
-      throw ConfigError(entry.origin + ": there is no " + path + ".yaml in " +
-                        repository_.places() +
-                        (repository_.load(entry.name) ? "; did you mean /" + entry.name + "?"
-                         : near.empty()               ? ""
-                                                      : "; did you mean " + near + "?"));
+      throw ConfigError(
+          entry.origin + ": there is no " + path + ".yaml in " + repository_.places() +
+          (repository_.load(entry.choice.name) ? "; did you mean /" + entry.choice.name + "?"
+           : near.empty()                      ? ""
+                                               : "; did you mean " + near + "?"));
     }
     const std::string package =
-        package_of(folder_of(entry.name), entry.package, file->package, place, entry.origin);
-    expand_file(path, *file, {folder_of(path), package});
+        package_of(folder_of(entry.choice.name), entry, file->package, place);
+    return expand_file(path, *file, {folder_of(path), package, place.is_interpolated});
   }
 
-  void expand_group(DefaultsEntry entry, const Place& place) {
-    const std::string key = override_key(entry.group, entry.package, place, entry.origin);
-    const auto chosen = choices_.find(key);
-    std::string asked = entry.origin + ": " + key;
-    if (chosen != choices_.end()) {
-      chosen->second.used = true;
-      entry.name = chosen->second.name;
-      asked = chosen->second.text + " (" + chosen->second.origin + ")";
-    }
-    entry.name = fill_in(entry);
-    if (is_deleted(key, entry)) entry.name = "null";
-    known_[key] = entry.name;
-    const auto [earlier, first] = seen_.insert({key, {entry.origin, entry.name}});
-    if (!first && (entry.name != "null" || earlier->second.name != "null")) {
-      throw ConfigError(entry.origin + ": the group " + key + " is already in the defaults list (" +
-                        earlier->second.origin + "); write `override " + key + ": " + entry.name +
-                        "` in a file, or " + key + "=" + entry.name +
-                        " on the command line, to change it");
-    }
-    if (entry.name == "null") return;
-    if (entry.name == "???") {
-      throw ConfigError(asked + " has to be chosen: write " + key + "=NAME" +
-                        available(join_path(place.folder, entry.group, entry.origin)));
-    }
+  Layers expand_group(const DefaultsEntry& entry, const Place& place) {
+    const std::string key = key_of(entry, place);
+    if (choices_.is_deleted(key, entry)) return {};
+    choices_.note_choice(key, entry);
+    const std::string& name = entry.choice.name;
+    if (name == "null") return {};
     const std::string group = join_path(place.folder, entry.group, entry.origin);
-    const std::string path = join_path(group, entry.name, entry.origin);
+    if (name == "???") {
+      throw ConfigError(GroupChoices::asked(key, entry) + " has to be chosen: write " + key +
+                        "=NAME" + choices_.available(group));
+    }
+    const std::string path = join_path(group, name, entry.origin);
     const std::optional<ConfigFile> file = repository_.load(path);
-    if (!file && entry.is_optional) return;
+    if (!file && entry.is_optional) return {};
     if (!file) {
-      throw ConfigError(asked + ": there is no option " + entry.name + available(group));
+      throw ConfigError(GroupChoices::asked(key, entry) + ": there is no option " + name +
+                        choices_.available(group));
     }
-    expand_file(path, *file,
-                {folder_of(path),
-                 package_of(entry.group, entry.package, file->package, place, entry.origin)});
-  }
-
-  bool is_deleted(const std::string& key, const DefaultsEntry& entry) {
-    const auto found = deletions_.find(key);
-    if (found == deletions_.end()) return false;
-    Choice& deletion = found->second;
-    deletion.used = true;
-    if (!deletion.only_if.empty() && entry.name != deletion.only_if) {
-      throw ConfigError(deletion.text + " (" + deletion.origin + "): " + key + " is " + entry.name +
-                        " (" + entry.origin + ")");
-    }
-    return true;
-  }
-
-  /// The options of a group without those that are only parts of others: actor.yaml of
-  /// megatron_actor.yaml.
-  std::vector<std::string> choices_of(const std::string& group) const {
-    std::vector<std::string> options = repository_.options(group), parts;
-    for (const std::string& option : options) {
-      const std::optional<ConfigFile> file = repository_.load(group + "/" + option);
-      for (const Node& entry : file ? file->defaults : List{}) {
-        if (const auto* name = entry.get_if<std::string>()) parts.push_back(*name);
-      }
-    }
-    std::erase_if(options, [&](const std::string& option) {
-      return std::find(parts.begin(), parts.end(), option) != parts.end();
-    });
-    return options;
-  }
-
-  std::string available(const std::string& group) const {
-    const std::vector<std::string> options = choices_of(group);
-    if (options.empty()) return "; the group " + group + " has no options";
-    if (options.size() == 1) return "; only " + options[0] + " is available";
-    std::string text;
-    for (const std::string& option : options) text += (text.empty() ? "" : ", ") + option;
-    return "; available: " + text;
-  }
-
-  /// Replaces `${group}` by that group's choice.
-  std::string fill_in(const DefaultsEntry& entry) const {
-    std::string text = entry.name;
-    for (size_t start = text.find("${"); start != std::string::npos;
-         start = text.find("${", start)) {
-      const size_t end = text.find('}', start);
-      const std::string group = text.substr(start + 2, end - start - 2);
-      const auto known = known_.find(group);
-      if (end == std::string::npos || known == known_.end()) {
-        throw ConfigError(entry.origin + ": " + entry.name +
-                          " must name a group chosen earlier in the defaults list" + header_note_);
-      }
-      text.replace(start, end + 1 - start, known->second);
-      start += known->second.size();
-    }
-    return text;
-  }
-
-  void check_all_used() const {
-    check_used(choices_);
-    check_used(deletions_);
-  }
-
-  void check_used(const std::map<std::string, Choice>& choices) const {
-    for (const auto& [key, choice] : choices) {
-      if (choice.used) continue;
-      std::string message = choice.text + " (" + choice.origin + "): the group " + key +
-                            " is not in the defaults list";
-      const std::string group = key.substr(0, key.find('@'));
-      const bool by_user = choice.origin.starts_with("override ");
-      std::string similar;
-      for (const auto& [present, where] : seen_) {
-        if (present.substr(0, present.find('@')) != group) continue;
-        similar += (similar.empty() ? "; did you mean " : " or ") + present;
-        if (by_user) similar += "=" + choice.name;
-      }
-      throw ConfigError(message + (!similar.empty() ? similar + "?"
-                                   : by_user        ? "; + adds it"
-                                                    : ""));
-    }
+    // In Hydra's final list a file with a list of its own stands as its `_self_`.
+    const bool is_leaf =
+        std::all_of(file->defaults.begin(), file->defaults.end(),
+                    [](const Node& node) { return parse_defaults_entry(node).is_override; });
+    if (is_leaf) choices_.note_leaf(key, entry);
+    const std::string package = package_of(entry.group, entry, file->package, place);
+    return expand_file(path, *file, {group, package, place.is_interpolated});
   }
 
   const Repository& repository_;
-  std::string header_note_;                // on a primary file that is put below a group
-  std::map<std::string, Choice> choices_;  // by group key: overrides of the defaults list
-  std::map<std::string, Choice> deletions_;
-  std::map<std::string, std::string> known_;  // by group key: for `${group}`
-  std::map<std::string, Seen> seen_;          // by group key: where it was listed
-  std::vector<DefaultsEntry> appended_;
+  GroupChoices choices_;
+  std::string header_note_;  // on a primary file that is put below a group
   std::vector<std::string> stack_;
-  std::vector<Layer> layers_;
 };
 
 }  // namespace

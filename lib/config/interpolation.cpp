@@ -1,6 +1,9 @@
+#include "config/interpolation.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "config/compose.h"
@@ -22,6 +25,19 @@ std::string join(const Path& path) {
   std::string text;
   for (const std::string& name : path) text += (text.empty() ? "" : ".") + name;
   return text;
+}
+
+/// Empty names included.
+Path split(const std::string& key) {
+  Path path(1);
+  for (const char c : key) {
+    if (c == '.') {
+      path.emplace_back();
+    } else {
+      path.back() += c;
+    }
+  }
+  return path;
 }
 
 const Node* child_of(const Node& node, const std::string& name) {
@@ -74,6 +90,22 @@ class Resolver {
     return interpolation == nullptr ? node : follow(*interpolation, node.origin(), path);
   }
 
+  /// Calls `action` while maps and lists that are found keep the interpolations in them.
+  template <class Action>
+  auto unresolved(Action action) {
+    const bool before = std::exchange(whole_, false);
+    auto result = action();
+    whole_ = before;
+    return result;
+  }
+
+  /// The value at a path, which may lead through interpolations and end at one; what is inside it
+  /// stays as written. Nothing when there is none.
+  std::optional<Node> select(const std::string& key) {
+    const Path path = split(key);
+    return unresolved([&] { return lookup(path); });
+  }
+
  private:
   /// Where an interpolation stands, for relative keys and messages.
   struct Place {
@@ -91,7 +123,8 @@ class Resolver {
     const Place place{path, origin, interpolation.text};
     // The text is part of the identity: a default inside an interpolation stands at the same path.
     const std::pair<Path, std::string> id{path, interpolation.text};
-    if (const auto known = done_.find(id); known != done_.end()) return known->second;
+    const auto known = done_.find(id);
+    if (whole_ && known != done_.end()) return known->second;
     const auto first = std::find(open_.begin(), open_.end(), id);
     if (first != open_.end()) {
       std::string chain;
@@ -107,7 +140,8 @@ class Resolver {
       fail(place, error.message);
     }
     open_.pop_back();
-    return done_[id] = result;
+    if (whole_) done_[id] = result;
+    return result;
   }
 
   /// A text that is one `${...}` gives that value, any other a string.
@@ -122,7 +156,9 @@ class Resolver {
       if (opens) result.resize(result.size() - (backslashes + 1) / 2);
       if (opens && backslashes % 2 == 0) {
         const size_t end = end_of_interpolation(text, i);
-        const Node piece = expression(text.substr(i + 2, end - i - 3), place);
+        // OmegaConf prints a map or a list as it is written.
+        const Node piece =
+            unresolved([&] { return expression(text.substr(i + 2, end - i - 3), place); });
         if (is_missing(piece)) return piece;
         result += python_text(piece);
         i = end - 1;
@@ -194,10 +230,10 @@ class Resolver {
       const char* value = std::getenv(key.c_str());
       if (value != nullptr) return Node(std::string(value), place.origin);
       if (!has_default) fail(place, "the environment variable " + key + " is not set");
-      const Node other = resolve_node(arguments[1], place.path);
+      const Node other = unresolved([&] { return resolve_node(arguments[1], place.path); });
       return other.is_null() ? other : Node(python_text(other), place.origin);
     }
-    const std::optional<Node> found = lookup(absolute(key, place));
+    const std::optional<Node> found = lookup(absolute(key, place, true));
     if (found && !is_missing(*found)) return *found;
     return has_default ? resolve_node(arguments[1], place.path) : Node(Scalar(), place.origin);
   }
@@ -209,7 +245,7 @@ class Resolver {
   }
 
   /// One leading dot is the group the interpolation stands in, each further one a group above.
-  static Path absolute(const std::string& written, const Place& place) {
+  static Path absolute(const std::string& written, const Place& place, bool is_select = false) {
     const std::string key = without_brackets(written);
     const size_t dots = std::min(key.find_first_not_of('.'), key.size());
     if (dots > place.path.size()) fail(place, key + " leads above the root");
@@ -217,15 +253,11 @@ class Resolver {
     if (dots > 0) {
       path.assign(place.path.begin(), place.path.end() - static_cast<std::ptrdiff_t>(dots));
     }
-    std::string name;
-    for (size_t i = dots; i <= key.size(); ++i) {
-      if (i < key.size() && key[i] != '.') {
-        name += key[i];
-        continue;
-      }
-      if (name.empty()) fail(place, "a key is missing or incomplete");
+    if (is_select && dots == key.size()) return path;
+    for (std::string& name : split(key.substr(dots))) {
+      // oc.select finds nothing under an empty name.
+      if (name.empty() && !is_select) fail(place, "a key is missing or incomplete");
       path.push_back(std::move(name));
-      name.clear();
     }
     return path;
   }
@@ -238,17 +270,25 @@ class Resolver {
     Path walked;
     for (const std::string& name : path) {
       if (node->get_if<Interpolation>() != nullptr) {
+        const bool before = std::exchange(whole_, true);
         behind = resolve_node(*node, walked);
+        whole_ = before;
         node = &behind;
+      }
+      if (node->is_list() && !python_int(name)) {
+        throw ConfigError(join(path) + ": " + join(walked) + " is a list, and " + name +
+                          " is no number");
       }
       node = child_of(*node, name);
       if (node == nullptr) return std::nullopt;
       walked.push_back(name);
     }
-    return resolve_node(*node, path);
+    const bool as_it_is = !whole_ && node->get_if<Interpolation>() == nullptr;
+    return as_it_is ? *node : resolve_node(*node, path);
   }
 
   const Node& root_;
+  bool whole_ = true;  // maps and lists that are found are resolved too
   std::map<std::pair<Path, std::string>, Node> done_;
   std::vector<std::pair<Path, std::string>> open_;
   size_t depth_ = 0;
@@ -257,5 +297,13 @@ class Resolver {
 }  // namespace
 
 Node resolve(const Node& tree) { return Resolver(tree).resolve_node(tree, {}); }
+
+Node resolve_in(const Node& tree, const Node& node) {
+  return Resolver(tree).resolve_node(node, {"here"});
+}
+
+std::optional<Node> select(const Node& tree, const std::string& path) {
+  return Resolver(tree).select(path);
+}
 
 }  // namespace verlcpp::config

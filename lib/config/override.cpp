@@ -94,8 +94,8 @@ Override parse(const std::string& text, int number) {
   result.key = read_names(text, at, true);
   if (at < text.size() && text[at] == '@') {
     ++at;
-    const bool root = at == text.size() || text[at] == '=';
-    result.package = root ? "_global_" : read_names(text, at, false);
+    const bool is_root = at == text.size() || text[at] == '=';
+    result.package = is_root ? "" : read_names(text, at, false);
   }
   if (at == text.size() && result.kind == Override::Kind::kDelete) return result;
   if (at == text.size()) {

@@ -17,7 +17,7 @@ struct Override {
   };
   Kind kind = Kind::kSet;
   std::string key;                     // "a.b", or a config group "a/b"
-  std::optional<std::string> package;  // after `@`, for a config group
+  std::optional<std::string> package;  // after `@`, for a config group; "" is the root
   std::optional<Node> value;           // nothing only for `~key`; its origin is "override N"
   std::string text;                    // as typed
   int number = 0;                      // 1-based

@@ -49,6 +49,7 @@ std::string quoted(const std::string& text) {
 
 std::string repr(const Node& node) {
   if (const auto* text = node.get_if<std::string>()) return quoted(*text);
+  if (const auto* text = node.get_if<Interpolation>()) return quoted(text->text);
   std::string items;
   if (node.is_list()) {
     for (const Node& element : node.elements())

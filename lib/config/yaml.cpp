@@ -29,6 +29,7 @@ class Reader {
       List items;
       for (const YAML::Node& element : yaml) {
         if (element.IsNull()) refuse_gap(element.Mark());
+        if (is_flow(yaml)) refuse_colon(element);
         items.push_back(read(element));
       }
       return Node::list(std::move(items), origin);
@@ -50,6 +51,19 @@ class Reader {
       }
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }
+    return Node(of_type(yaml), origin);
+  }
+
+  /// A scalar whose tag says what it is.
+  Scalar of_type(const YAML::Node& yaml) const {
+    const Scalar value = scalar_from_yaml(yaml.Scalar());
+    const std::string& tag = yaml.Tag();
+    if (tag == "tag:yaml.org,2002:null") return {};
+    const auto* whole = std::get_if<int64_t>(&value);
+    if (tag == "tag:yaml.org,2002:int" && whole != nullptr) return value;
+    if (tag == "tag:yaml.org,2002:bool" && std::holds_alternative<bool>(value)) return value;
+    if (tag == "tag:yaml.org,2002:float" && whole != nullptr) return static_cast<double>(*whole);
+    if (tag == "tag:yaml.org,2002:float" && std::holds_alternative<double>(value)) return value;
     refuse_tag(yaml);
   }
 
@@ -72,7 +86,13 @@ class Reader {
         merge_into(merged.items(), item.second);
         continue;
       }
-      if (item.second.IsNull() && yaml.Style() != YAML::EmitterStyle::Flow) require_colon(key);
+      if (is_flow(yaml)) {
+        refuse_colon(key);
+        refuse_colon(item.second);
+      } else {
+        if (item.second.IsNull()) require_colon(key);
+        require_indent(key, item.second);
+      }
       std::string name = key_of(key);
       const auto same = [&](const auto& other) { return other.first == name; };
       if (std::any_of(own.begin(), own.end(), same)) {
@@ -91,10 +111,34 @@ class Reader {
     if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
     if (key.IsNull()) fail(key.Mark(), "a key cannot be null");
     require_quote(key);
-    if (key.Tag() != "?") return key.Scalar();
+    if (key.Tag() == "!" || key.Tag() == "tag:yaml.org,2002:str") return key.Scalar();
+    if (key.Tag() != "?") refuse_tag(key);
     const Scalar typed = scalar_from_yaml(key.Scalar());
     if (std::holds_alternative<std::monostate>(typed)) fail(key.Mark(), "a key cannot be null");
     return key_name(typed);
+  }
+
+  static bool is_flow(const YAML::Node& yaml) { return yaml.Style() == YAML::EmitterStyle::Flow; }
+
+  /// Inside brackets a colon stands behind a key; the library lets a word begin with one.
+  void refuse_colon(const YAML::Node& node) const {
+    if (node.IsScalar() && node.Tag() == "?" && node.Scalar().starts_with(':')) {
+      fail(node.Mark(), "not YAML: a key is missing in front of this colon");
+    }
+  }
+
+  /// A key before `end` may have been written `? key`, with `: value` on a line of its own.
+  bool may_be_explicit(size_t end) const {
+    return text_.find("? ") < end || text_.find("?\n") < end;
+  }
+
+  /// The library takes a word below its key that is not indented.
+  void require_indent(const YAML::Node& key, const YAML::Node& value) const {
+    const bool is_deeper =
+        value.Mark().line == key.Mark().line || value.Mark().column > key.Mark().column;
+    if (value.IsScalar() && !is_deeper && !may_be_explicit(static_cast<size_t>(key.Mark().pos))) {
+      fail(value.Mark(), "not YAML: this must be indented further than its key, or has no colon");
+    }
   }
 
   /// The library takes [a, , b] for a null between two commas.
@@ -110,7 +154,7 @@ class Reader {
     const YAML::Mark mark = key.Mark();
     const auto start = static_cast<size_t>(mark.pos);
     if (!key.IsScalar() || mark.pos < 0 || start >= text_.size()) return;
-    if (text_.find("? ") < start || text_.find("?\n") < start) return;  // it may stand alone
+    if (may_be_explicit(start)) return;  // it may stand alone
     const size_t end = std::min(text_.find('\n', start), text_.size());
     for (size_t colon = text_.find(':', start); colon < end; colon = text_.find(':', colon + 1)) {
       if (colon + 1 >= end || text_[colon + 1] == ' ' || text_[colon + 1] == '\r') return;
@@ -118,13 +162,16 @@ class Reader {
     fail(mark, "not YAML: a colon is missing after this key");
   }
 
+  static bool is_quote(char c) { return c == '"' || c == '\''; }
+
   /// The library closes a quote at the end of the file by itself.
   void require_quote(const YAML::Node& text) const {
     const YAML::Mark mark = text.Mark();
     const auto start = static_cast<size_t>(mark.pos);
     if (mark.pos < 0 || start >= text_.size()) return;
     const char quote = text_[start];
-    if (quote != '"' && quote != '\'') return;
+    if (quote == '!' && start + 1 < text_.size() && is_quote(text_[start + 1])) refuse_tag(text);
+    if (!is_quote(quote)) return;
     for (size_t i = start + 1; i < text_.size(); ++i) {
       if (text_[i] == quote) return;
       if (quote == '"' && text_[i] == '\\') ++i;
@@ -168,6 +215,20 @@ void refuse_tabs(const std::string& text, const Reader& reader) {
     mark.column = static_cast<int>(tab - start);
     if (tab < end && text[tab] == '\t') {
       reader.fail(mark, "a tab in the indentation; YAML indents with spaces");
+    }
+    start = end + 1;
+  }
+}
+
+/// A line that begins with % is for the reader of YAML, and a document has to follow. The library
+/// drops it.
+void refuse_directives(const std::string& text, const Reader& reader) {
+  YAML::Mark mark = YAML::Mark::null_mark();
+  mark.line = mark.column = 0;
+  for (size_t start = 0; start < text.size(); ++mark.line) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    if (text[start] == '%' && text.find("\n---", start) == std::string::npos) {
+      reader.fail(mark, "not YAML: a line cannot begin with %; quote the text");
     }
     start = end + 1;
   }
@@ -222,6 +283,7 @@ Node parse_yaml(const std::string& text, const std::string& file) {
     refuse_tabs(text, reader);
     reader.fail(error.mark, "not YAML: " + error.msg);
   }
+  refuse_directives(text, reader);
   if (document.IsNull()) return Node::map({}, Origin{file + ":1"});
   return reader.read(document);
 }

@@ -9,6 +9,8 @@ Needs hydra-core and omegaconf; says so and ends with 0 where they are not, and 
 """
 import argparse
 import collections
+import contextlib
+import copy
 import json
 import os
 import random
@@ -21,6 +23,7 @@ import warnings
 try:
     import hydra
     import omegaconf
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import OverrideType, Sweep, Glob
     from omegaconf import OmegaConf
@@ -30,29 +33,12 @@ except ImportError as error:
     sys.exit(0)
 
 import hydra_corpus as corpus
+import hydra_meant as meant
 import hydra_trees as trees
 
 warnings.simplefilter("ignore")
 
-# What is meant to differ. Each holds only where the rest of the text gives the same value.
-MEANT = {
-    "characters": "an unquoted text may hold characters that Hydra has no use for (~ # ! & ; < > ^ ` and non-ASCII)",
-    "quoted key": "a key of a {map} may be quoted, so that every key can be written",
-    "repeated key": "a key that comes twice in one map is an error, in {map} too and in YAML also for numbers",
-    "64 bits": "an integer of more than 64 bits stays text; int() of one is an error",
-    "sort": "sort() also orders quoted strings",
-    "printed map": "a map inside a text is printed with its interpolations resolved",
-    "null group": "group=null on the command line leaves the group out",
-    "null deleted": "~key of a key that is null or ??? deletes it",
-    "group beside": "`../group` without a package goes to `group`, where Hydra makes keys without names",
-    "interpolation": "+ and ~ look at an interpolation as it is written, not at what it leads to",
-    "behind": "a list over an interpolation that leads to a map replaces it, and is an error there; a map over ${oc.select:...} likewise",
-    "list": "a configuration file is a map, not a list",
-    "YAML": "yaml-cpp and PyYAML differ: [?x], [???], %x at a line's start, tags, marks of anchors and of text blocks",
-    "shuffle": "shuffle() of a list is an error: nothing in a configuration is random",
-}
 KINDS = {OverrideType.CHANGE: "set", OverrideType.ADD: "add", OverrideType.FORCE_ADD: "force", OverrideType.DEL: "delete"}
-FOREIGN = re.compile(r"[^A-Za-z0-9_/\-\\+.$%*@?|:()\[\]{},='\" \t]")
 PARSER = OverridesParser.create()
 
 
@@ -114,11 +100,10 @@ def theirs(line):
         item = hydra_parse(line["override"])
         if item.key_or_group == "":
             raise ValueError("no key")
-        package = "_global_" if item.package == "" else item.package
-        return {"kind": KINDS[item.type], "key": item.key_or_group, "package": package,
+        return {"kind": KINDS[item.type], "key": item.key_or_group, "package": item.package,
                 "value": marked(plain(unresolved(item.value())))}
     if "folder" in line:
-        with hydra.initialize_config_dir(line["folder"], version_base=None):
+        with hydra.initialize_config_dir(line["folder"], version_base=None), read_anew(line.get("read_anew")):
             tree = hydra.compose("main", overrides=line["overrides"])
     else:
         loaded = trees.load_yaml(line["yaml"])
@@ -130,6 +115,18 @@ def theirs(line):
         OmegaConf.update(tree, "k", value, merge=True, force_add=True)
     result = walked(tree)
     return {"value": plain(result["k"] if "value" in line else result)}
+
+
+@contextlib.contextmanager
+def read_anew(wanted):
+    """Keeps Hydra from merging one file's maps into those of another use of the same file."""
+    original = ConfigLoaderImpl._load_single_config
+    if wanted:
+        ConfigLoaderImpl._load_single_config = lambda *a, **k: copy.deepcopy(original(*a, **k))
+    try:
+        yield
+    finally:
+        ConfigLoaderImpl._load_single_config = original
 
 
 def walked(node):
@@ -167,76 +164,6 @@ class Lines:
         return json.loads(self.process.stdout.readline())
 
 
-def same(mine, judge, used):
-    """Equal, but for integers beyond 64 bits."""
-    if isinstance(mine, dict) and isinstance(judge, dict):
-        return mine.keys() == judge.keys() and all(same(mine[key], judge[key], used) for key in mine)
-    if isinstance(mine, list) and isinstance(judge, list):
-        return len(mine) == len(judge) and all(same(a, b, used) for a, b in zip(mine, judge))
-    if isinstance(mine, str) and isinstance(judge, dict) and "int" in judge and abs(int(judge["int"])) >= 2**63:
-        used.add("64 bits")
-        return re.sub("_", "", mine).lstrip("+") == judge["int"] or mine.lstrip("+-").startswith("0")
-    return mine == judge
-
-
-def meant(line, mine, judge):
-    """Which of MEANT a difference is, or nothing."""
-    if "yaml" in line and "value" not in line:
-        if "unknown token" in mine.get("error", "") and "?" in line["yaml"] or re.search(
-                "anchor|directive|block scalar|constructor for the tag '!", judge.get("error", "")) or re.search(r"&\w+:", line["yaml"]):
-            return "YAML"
-    if "folder" in line and "error" in mine:
-        if "already in the defaults list" in mine["error"] and re.search(r"\.\./\w+: ", trees.show(line["folder"])):
-            return "group beside"
-        if "the file must be a map" in mine["error"]:
-            return "list"
-        if re.search(r"already exists \(\$\{|is \$\{", mine["error"]):
-            return "interpolation"
-    if "folder" in line and "error" not in mine and "error" in judge:
-        if re.search("Error merging override ~", judge["error"]):
-            return "interpolation"
-        if "Cannot merge DictConfig with ListConfig" in judge["error"]:
-            return "behind"
-        if "Got NoneType" in judge["error"]:
-            return "null group"
-        if "Could not delete from config" in judge["error"] and "does not exist" in judge["error"]:
-            return "null deleted"
-    name = next((key for key in ("override", "value") if key in line), None)
-    if "error" in mine:
-        if "comes twice" in mine["error"]:
-            return "repeated key"
-        if "shuffle() is for sweeps" in mine["error"]:
-            return "shuffle"
-        if "cannot convert" in mine["error"] and re.search(r"\d{19,}", mine["error"]):
-            return "64 bits"
-    elif "error" not in judge and "folder" in line:
-        if re.search(r'\["", \{"map"', json.dumps(judge)):
-            return "group beside"
-    elif "error" not in judge:
-        if "${" in json.dumps(judge) and "{'" in json.dumps(judge):
-            return "printed map"
-    elif "QuotedString' and" in judge["error"] or "and 'QuotedString" in judge["error"]:
-        return "sort"
-    elif name is not None:
-        key, equal, value = line[name].partition("=") if name == "override" else ("", "", line[name])
-        ask = lambda text: judged({**line, name: key + equal + text})
-        simpler = FOREIGN.sub("?", value)
-        if simpler != value and ask(simpler).get("value") == foreign_replaced(mine["value"]):
-            return "characters"
-        unquoted = re.sub(r"([{,]\s*)(['\"])(?:\\.|(?!\2).)*\2(\s*:)", r"\1key\3", simpler)
-        if unquoted != simpler and "error" not in ask(unquoted):
-            return "quoted key"
-    return None
-
-
-def foreign_replaced(value):
-    if isinstance(value, dict):
-        return {key: foreign_replaced(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [foreign_replaced(item) for item in value]
-    return FOREIGN.sub("?", value) if isinstance(value, str) else value
-
-
 def apart(mine, judge):
     """Where two values differ."""
     while isinstance(mine, dict) and isinstance(judge, dict) and "map" in mine and "map" in judge:
@@ -254,10 +181,10 @@ def compare(name, lines, program, limit):
         used = set()
         if "error" in mine and "error" in judge:
             counts["errors in both"] += 1
-        elif same(mine, judge, used):
+        elif meant.same(mine, judge, used):
             counts["the same value"] += 1
             allowed.update(used)
-        elif (why := meant(line, mine, judge)) is not None:
+        elif (why := meant.difference(line, mine, judge, program.ask, judged)) is not None:
             counts["meant to differ"] += 1
             allowed[why] += 1
         else:
@@ -306,7 +233,7 @@ def main():
             failed += different
             allowed += used
     for name, count in allowed.items():
-        print(f"meant to differ, {count} times: {MEANT[name]}")
+        print(f"meant to differ, {count} times: {meant.MEANT[name]}")
     sys.exit(1 if failed else 0)
 
 

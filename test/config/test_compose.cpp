@@ -100,8 +100,8 @@ TEST_CASE("compose: packages are relative, _global_, _here_, _group_ or from the
       {"h/head.yaml", "# @package at.head\nt: 1\n"},
   };
   CHECK(error_of(files) ==
-        "conf/main.yaml:1: the group g/sub is already in the defaults list "
-        "(conf/g/named.yaml:1); write `override g/sub: file` in a file, or "
+        "conf/g/named.yaml:1: the group g/sub is already in the defaults list "
+        "(conf/main.yaml:1); write `override g/sub: file` in a file, or "
         "g/sub=file on the command line, to change it");
   Files fixed = files;
   fixed["g/named.yaml"] = "defaults: [sub@_here_: file, sub@q: file]\nu: 1\n";
@@ -131,9 +131,12 @@ TEST_CASE("compose: wrong choices name what is available") {
   single.erase("model_engine/two.yaml");
   CHECK(error_of(single, {"model_engine=fsdp"}) ==
         "model_engine=fsdp (override 1): there is no option fsdp; only one is available");
+  CHECK(error_of(kEngines, {"model_engine=[1]"}) ==
+        "model_engine=[1] (override 1): model_engine is a group of the defaults list and takes "
+        "the name of one option, or a list of names; available: one, two");
   CHECK(error_of(kEngines, {"model_engine=[one]"}) ==
-        "model_engine=[one] (override 1): model_engine is a group of the defaults list and takes "
-        "the name of one option; available: one, two");
+        "conf/main.yaml:3: ${model_engine}_actor must name a group chosen by one name in the "
+        "defaults list");
   CHECK(error_of(kEngines, {"optim=adam"}) ==
         "optim=adam (override 1): the group optim is not in the defaults list; did you mean "
         "optim@a.actor.optim=adam?");
@@ -155,7 +158,8 @@ TEST_CASE("compose: malformed defaults lists are refused with their place") {
   CHECK(error("defaults: x\n") == "conf/main.yaml:1: defaults must be a list, got 'x'");
   CHECK(contains(error("defaults:\n  - 3\n"), "conf/main.yaml:2: expected a config name or group"));
   CHECK(contains(error("defaults:\n  - {a: x, b: y}\n"), "expected a config name or group: name"));
-  CHECK(contains(error("defaults:\n  - a: [x, y]\n"), "a group takes the name of one option"));
+  CHECK(
+      contains(error("defaults:\n  - a: [x, 1]\n"), "a group takes the name of one option, or a"));
   CHECK(contains(error("defaults:\n  - ../x\n"), "../x leads out of the search path"));
   CHECK(contains(error("defaults:\n  - main\n"), "form a cycle: main.yaml -> main.yaml"));
   CHECK(contains(error("defaults:\n  - g: ${nope}_x\n"), "${nope}_x must name a group chosen"));
@@ -188,7 +192,6 @@ TEST_CASE("compose: adding, forcing and deleting follow Hydra") {
   CHECK(part({"~d.k"}, "d") == "{}");
   CHECK(part({"~d.k=1"}, "d") == "{}");
   CHECK(part({"~d.k=null"}, "d") == "{}");
-  CHECK(part({"~l.0"}, "l") == "[2]");
   CHECK(part({"~s", "+s.x=4"}, "s") == "{x: 4}");
   CHECK(composed(kValues, {"+free.a.b=1"}).find("free.a")->origin().text == "override 1");
 }
@@ -216,6 +219,8 @@ TEST_CASE("compose: wrong value overrides say what would be right") {
   CHECK(error_of(kValues, {"~s.x=2"}) ==
         "~s.x=2 (override 1): deletes the key only where it has this value, but s.x is 1 "
         "(conf/main.yaml:1); ~s.x deletes it whatever it is");
+  CHECK(error_of(kValues, {"~l.0"}) ==
+        "~l.0 (override 1): an element of a list cannot be deleted; l=[...] sets the list");
   CHECK(error_of(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");
   CHECK(contains(error_of(kValues, {"name=[1"}), "override 1, column 6: "));
 }
@@ -245,6 +250,88 @@ TEST_CASE("compose: a map over a key that leads to a map is merged with what it 
   files["main.yaml"] = "defaults: [base]\nb: 1\n";
   CHECK(to_inline(*composed(files).find("b")) == "1");
   CHECK(to_inline(*composed(files, {"d.e={x: 5}"}).find("d.e")) == "{x: 5}");
+}
+
+TEST_CASE(
+    "compose: ??? over a key that leads to a map makes it a copy, a list cannot stand there") {
+  Files files = {{"base.yaml", "a: {x: 1}\nb: ${oc.select:a}\nc: {d: '${..a}'}\nl: ${missing}\n"},
+                 {"main.yaml", "defaults: [base]\nb: ?\?\?\nc: {d: {y: 2}}\n"}};
+  CHECK(tree_text(files) == "{a: {x: 1}, b: {x: 1}, c: {d: {x: 1, y: 2}}, l: ${missing}}");
+  files["main.yaml"] = "defaults: [base]\nb: [1]\n";
+  CHECK(contains(error_of(files), "b is a map (conf/base.yaml:1) and cannot become a list"));
+}
+
+TEST_CASE("compose: + and ~ look at what an interpolation leads to") {
+  const Files files = {
+      {"main.yaml", "a: 1\nn: null\nb: ${a}\nc: ${n}\nd: ${missing}\nm: {x: 1, y: 2}\n"}};
+  CHECK(contains(error_of(files, {"+b=2"}), "b already exists (1, conf/main.yaml:1)"));
+  CHECK(to_inline(*composed(files, {"+c=2"}).find("c")) == "2");
+  CHECK(contains(error_of(files, {"+d=2"}), "+d=2 (override 1): "));
+  CHECK(contains(error_of(files, {"+d={x: 2}"}), "there is no key missing"));
+  CHECK(composed(files, {"~b=1"}).find("b") == nullptr);
+  // As Python compares: 1 == 1.0 == True, and the order of a map does not count.
+  CHECK(composed(files, {"~a=true"}).find("a") == nullptr);
+  CHECK(composed(files, {"~m={y: 2.0, x: 1}"}).find("m") == nullptr);
+  CHECK(contains(error_of(files, {"~m={y: 2}"}), "only where it has this value"));
+}
+
+TEST_CASE("compose: a map replaces what is no map, and its keys are new") {
+  const Files files = {{"main.yaml", "m: {l: true, n: {k: 1}, i: '${m.n}'}\n"}};
+  CHECK(tree_text(files, {"m={l: {z: 2}}"}) == "{m: {l: {z: 2}, n: {k: 1}, i: ${m.n}}}");
+  CHECK(contains(error_of(files, {"m={n: {z: 2}}"}), "there is no key m.n.z"));
+  CHECK(contains(error_of(files, {"m={i: {z: 2}}"}), "there is no key m.i.z"));
+}
+
+TEST_CASE("compose: a group may have several choices") {
+  Files files = {{"main.yaml", "defaults: [g: [a, b], _self_]\n"},
+                 {"g/a.yaml", "x: a\ny: a\n"},
+                 {"g/b.yaml", "# @package g\ny: b\n"},
+                 {"g/c.yaml", "z: c\n"}};
+  CHECK(tree_text(files) == "{g: {x: a, y: b}}");
+  CHECK(tree_text(files, {"g=[b,a]"}) == "{g: {y: a, x: a}}");
+  CHECK(tree_text(files, {"g=c"}) == "{g: {z: c}}");
+  CHECK(tree_text(files, {"+g@p=[c,a]"}) == "{g: {x: a, y: b}, p: {z: c, x: a, y: a}}");
+  CHECK(contains(error_of(files, {"g=[a,d]"}), "there is no g/d.yaml"));
+  CHECK(contains(error_of(files, {"~g"}), "~g (override 1): the group g is not in the defaults"));
+  files["main.yaml"] = "defaults: [g: c, override g: [a, b]]\n";
+  CHECK(tree_text(files) == "{g: {x: a, y: b}}");
+}
+
+TEST_CASE("compose: lists are expanded from the last entry to the first") {
+  // h/a overrides what stands in front of it, not what comes after it.
+  Files files = {{"main.yaml", "defaults: [g: a, h: a, _self_]\n"},
+                 {"g/a.yaml", "x: a\n"},
+                 {"g/b.yaml", "x: b\n"},
+                 {"h/a.yaml", "defaults: [_self_, override /g@_global_.g: b]\n"}};
+  CHECK(tree_text(files) == "{g: {x: b}, h: {}}");
+  files["main.yaml"] = "defaults: [h: a, g: a, _self_]\n";
+  CHECK(contains(error_of(files), "override g (conf/h/a.yaml:1): the group g is not in"));
+  // A choice by interpolation is made after the others, and its file cannot override.
+  files["main.yaml"] = "defaults: [h: '${g}', g: a]\n";
+  CHECK(contains(error_of(files), "a file that an interpolation chooses cannot override /g"));
+  files["h/a.yaml"] = "y: ${g.x}\n";
+  CHECK(tree_text(files) == "{h: {y: ${g.x}}, g: {x: a}}");
+  CHECK(contains(error_of(files, {"~g"}), "${g} must name a group chosen by one name"));
+  files["main.yaml"] = "defaults: [override g: b, g: a]\n";
+  CHECK(contains(error_of(files), "override g must stand at the end of the defaults list"));
+}
+
+TEST_CASE("compose: a file with a list of its own may come twice") {
+  Files files = {{"main.yaml", "defaults: [g: a, g: a]\n"},
+                 {"g/a.yaml", "defaults: [_self_]\nx: 1\n"}};
+  CHECK(tree_text(files) == "{g: {x: 1}}");
+  CHECK(tree_text(files, {"+g=a"}) == "{g: {x: 1}}");
+  files["g/a.yaml"] = "x: 1\n";
+  CHECK(contains(error_of(files), "the group g is already in the defaults list"));
+}
+
+TEST_CASE("compose: a group on the command line is written with its package as it is listed") {
+  const Files files = {{"main.yaml", "defaults: [g@_global_: a, g@p: a]\n"},
+                       {"g/a.yaml", "x: a\n"},
+                       {"g/b.yaml", "x: b\n"}};
+  CHECK(tree_text(files, {"g@_global_=b"}) == "{x: b, p: {x: a}}");
+  CHECK(contains(error_of(files, {"g@=b"}), "g@ is not in the defaults list; did you mean g@_glo"));
+  CHECK(contains(error_of(files, {"~g@p=[a]"}), "~g@p=NAME does so where"));
 }
 
 TEST_CASE("compose: the header of a file stands before any other comment") {

@@ -99,6 +99,19 @@ TEST_CASE("interpolation: keys and arguments are cut as OmegaConf cuts them") {
   CHECK(shown(R"('${oc.select:none,"\${one}"}')") == R"('\${one}')");
 }
 
+TEST_CASE("interpolation: in a text a map is printed as it is written") {
+  CHECK(shown("{m: {a: '${one}', b: [x]}, t: 'it is ${.m}'}") ==
+        R"({m: {a: 1, b: [x]}, t: 'it is {\'a\': \'\${one}\', \'b\': [\'x\']}'})");
+}
+
+TEST_CASE("interpolation: oc.select finds nothing under an empty name, or in a list by one") {
+  CHECK(shown("${oc.select:group.,4}") == "4");
+  CHECK(shown("${oc.select:group..a,4}") == "4");
+  CHECK(shown("${oc.select:list.9,4}") == "4");
+  CHECK(contains(error_of("${oc.select:list.a,4}"), "list is a list, and a is no number"));
+  CHECK(contains(error_of("${oc.select:group.,${group.}}"), "a key is missing or incomplete"));
+}
+
 TEST_CASE("interpolation: oc.env") {
   setenv("VERLCPP_TEST_ENV", "12", 1);
   unsetenv("VERLCPP_TEST_UNSET");

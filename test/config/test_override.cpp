@@ -169,7 +169,7 @@ TEST_CASE("override: forms, keys and origins") {
   CHECK(group.key == "group/sub");
   CHECK(*group.package == "pkg.b");
   CHECK(group.name() == "group/sub@pkg.b");
-  CHECK(*parse_override("group@=name", 3).package == "_global_");
+  CHECK(*parse_override("group@=name", 3).package == "");
   CHECK(group.value->origin().text == "override 3");
   CHECK(value_of("[1,{a: 2}]").find("1.a")->origin().text == "override 1");
 }
@@ -201,6 +201,7 @@ TEST_CASE("override: a syntax error names number, column and text") {
   CHECK(contains(error("a=int(1"), "column 6: there is no ) that closes this ("));
   CHECK(contains(error("a=int(x=1)"), "column 3: int() has no argument x"));
   CHECK(contains(error("a=sort([1,b])"), "column 3: sort() takes numbers or strings"));
+  CHECK(contains(error("a=sort(null)"), "column 3: sort() needs a list"));
   CHECK(contains(error("a=sort(reverse=true,[1])"), "column 21: an argument without a name"));
   CHECK(contains(error("0=1"), "column 1: a key is missing"));
   CHECK(contains(error("a.01=1"), "column 4: unexpected '1' in a key"));

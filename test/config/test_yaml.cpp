@@ -65,6 +65,10 @@ TEST_CASE("yaml: plain words become what OmegaConf's loader makes of them") {
       {"\"true\"", "string", "'true'"},
       {"''", "string", "''"},
       {"!!str 12", "string", "'12'"},
+      {"!!int '0x1f'", "integer", "31"},
+      {"!!float 5", "float", "5.0"},
+      {"!!bool yes", "bool", "True"},
+      {"!!null x", "null", "null"},
       {"!", "null", "null"},
       {"|", "string", "''"},
       {">-\n\n", "string", "''"},
@@ -113,6 +117,14 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(error("a: !mine 1\n") ==
         "f.yaml:1:4: the tag !mine is not supported; write the value without a tag");
   CHECK(contains(error("a: !!set {b, c}\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:set is not"));
+  CHECK(contains(error("a: !!int 1.5\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:int is not"));
+  CHECK(contains(error("a: !\"x\"\n"), "f.yaml:1:4: the tag ! is not supported"));
+  CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
+  CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
+  CHECK(contains(error("a: 1\n%b: 2\n"), "f.yaml:2:1: not YAML: a line cannot begin with %"));
+  CHECK(contains(error("a: [:b]\n"), "f.yaml:1:5: not YAML: a key is missing in front of this"));
+  CHECK(contains(error("a: {b: :c}\n"), "f.yaml:1:8: not YAML: a key is missing in front of"));
+  CHECK(error("%YAML 1.1\n---\na: :b\nc:\n- d\ne:\n  f\n? g\n: h\n") == "(no ConfigError)");
   CHECK(error("? [1]\n: 2\n") == "f.yaml:1:3: a key must be a plain word");
   CHECK(contains(error("a: [1, 2\n"), "f.yaml:2:1: "));
   CHECK(contains(error("a: 1\n---\nb: 2\n"), "f.yaml:2:1: one file holds one document"));
