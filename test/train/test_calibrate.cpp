@@ -239,5 +239,6 @@ TEST_CASE("lengths that the run could not take are refused before the work") {
 TEST_CASE("a limit below the shortest document that is measured is refused") {
   CHECK(refusal(run_of(32, {kMegatron + "max_seqlen_per_dp_cp_rank=15"}), {}) ==
         "--calibrate: documents of 16 tokens are the shortest measured, but a rank holds one of at "
-        "most 15; raise the token limit or data.max_prompt_length + data.max_response_length");
+        "most 15; raise " +
+            kMegatron + "max_seqlen_per_dp_cp_rank to at least 16");
 }
