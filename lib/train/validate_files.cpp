@@ -135,24 +135,10 @@ void check_tensor_parallel(const TrainConfig& config, const model::ModelConfig& 
                    "/config.json); valid for this model: " + join(valid));
 }
 
-void check_model(const TrainConfig& config, Findings& findings) {
+/// What the text of config.json and the weights beside it say of the run.
+void check_config_text(const TrainConfig& config, const std::string& json, Findings& findings) {
   const std::string key = "actor_rollout_ref.model.path";
   const fs::path folder = config.actor_rollout_ref.model.path;
-  const fs::path file = folder / "config.json";
-  std::ifstream in(file);
-  std::error_code failed;
-  const fs::file_status status = fs::status(file, failed);
-  if (status.type() == fs::file_type::none || (!in && fs::is_regular_file(status))) {
-    const int error = failed ? failed.value() : errno;
-    findings.add(key, file.string() + " cannot be opened: " + std::strerror(error));
-    return;
-  }
-  if (!fs::is_regular_file(status)) {
-    findings.add(key,
-                 why_no_model(folder) + "; must be a Hugging Face model folder with a config.json");
-    return;
-  }
-  const std::string json((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (is_multimodal(json)) {
     const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
     findings.add(key, language_models_only(dynamic, "a model with a vision_config in config.json"));
@@ -178,6 +164,27 @@ void check_model(const TrainConfig& config, Findings& findings) {
   } catch (const Error& e) {
     findings.add(key, e.what());
   }
+}
+
+void check_model(const TrainConfig& config, Findings& findings) {
+  const std::string key = "actor_rollout_ref.model.path";
+  const fs::path folder = config.actor_rollout_ref.model.path;
+  const fs::path file = folder / "config.json";
+  std::ifstream in(file);
+  std::error_code failed;
+  const fs::file_status status = fs::status(file, failed);
+  if (status.type() == fs::file_type::none || (!in && fs::is_regular_file(status))) {
+    const int error = failed ? failed.value() : errno;
+    findings.add(key, file.string() + " cannot be opened: " + std::strerror(error));
+    return;
+  }
+  if (!fs::is_regular_file(status)) {
+    findings.add(key,
+                 why_no_model(folder) + "; must be a Hugging Face model folder with a config.json");
+    return;
+  }
+  const std::string json((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  check_config_text(config, json, findings);
 }
 
 /// Of files that nobody named: the key that needs them.
