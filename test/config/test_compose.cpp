@@ -268,6 +268,7 @@ TEST_CASE("compose: + and ~ look at what an interpolation leads to") {
   CHECK(to_inline(*composed(files, {"+c=2"}).find("c")) == "2");
   CHECK(contains(error_of(files, {"+d=2"}), "+d=2 (override 1): "));
   CHECK(contains(error_of(files, {"+d={x: 2}"}), "there is no key missing"));
+  CHECK(contains(error_of(files, {"a=?\?\?", "~b"}), "b is ${a} (conf/main.yaml:3), which leads"));
   CHECK(composed(files, {"~b=1"}).find("b") == nullptr);
   // As Python compares: 1 == 1.0 == True, and the order of a map does not count.
   CHECK(composed(files, {"~a=true"}).find("a") == nullptr);
