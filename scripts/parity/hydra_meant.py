@@ -23,7 +23,6 @@ MEANT = {
     "twice": "a file that is listed twice is the same both times; Hydra merges what comes between into its maps",
     "list": "a configuration file is a map, not a list",
     "flow": "in YAML's brackets yaml-cpp does not read [?x] and {a:[x]}",
-    "anchor": "in YAML yaml-cpp takes more characters for names of anchors",
     "block": "in YAML yaml-cpp takes a comment right behind the mark of a text block",
     "shuffle": "shuffle() of a list is an error: nothing in a configuration is random",
 }
@@ -106,8 +105,6 @@ def yaml_difference(line, mine, judge, ask, judged):
         apart = re.sub(r"([|>][-+]?)#", r"\1 #", text)
         if apart != text and agree(mine, judged({"yaml": apart})):
             return "block"
-        named = re.sub(r"([&*])(\w*)[^\s\w\-,\]}]+", r"\1\2", text)
-        return "anchor" if named != text and agree(ask({"yaml": named}), judged({"yaml": named})) else None
     return None
 
 
