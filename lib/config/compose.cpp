@@ -182,11 +182,18 @@ void apply_set(Node& tree, const Override& item, const ComposeRequest& request) 
 
 /// The value an override names, seen through interpolations.
 std::optional<Node> selected(const Node& tree, const Override& item) {
+  std::optional<Node> value;
   try {
-    return select(tree, item.key);
+    value = select(tree, item.key);
   } catch (const ConfigError& error) {
     fail(item, error.what());
   }
+  const Node* written = tree.find(item.key);
+  if (value && is_missing(*value) && written != nullptr && !is_missing(*written)) {
+    fail(item, item.key + " is " + to_inline(*written) + " (" + written->origin().text +
+                   "), which leads to ?\?\?");
+  }
+  return value;
 }
 
 void apply_add(Node& tree, const Override& item) {

@@ -42,9 +42,10 @@ struct Composed {
 };
 
 /// Hydra's composition (version 1.3): defaults lists (nested, `group@package: name`, `../group`,
-/// `override group: name`, `_self_`, interpolated choices, `# @package _global_`), group choices
-/// and value overrides. A list without `_self_` has it last. As Hydra does, `+key=value` also sets
-/// an existing null and merges a list or a map, and an override below an interpolated group
+/// `override group: name`, `group: [a, b]`, `_self_`, interpolated choices, `# @package _global_`),
+/// group choices and value overrides. A list without `_self_` has it last. As Hydra does,
+/// `+key=value` also sets an existing null and merges a list or a map, and an override below an
+/// interpolated group
 /// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. `hydra.searchpath` names file://
 /// folders that are searched last; the other keys under `hydra` that are read are handed on. Throws
 /// ConfigError; a syntax error names the override's number and column, an unknown key the nearest

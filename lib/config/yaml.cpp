@@ -4,6 +4,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
@@ -127,16 +129,17 @@ class Reader {
     }
   }
 
-  /// A key before `end` may have been written `? key`, with `: value` on a line of its own.
-  bool may_be_explicit(size_t end) const {
-    return text_.find("? ") < end || text_.find("?\n") < end;
+  /// Written `? key`, with `: value` on a line of its own.
+  bool is_explicit(size_t key) const {
+    const size_t before = key == 0 ? std::string::npos : text_.find_last_not_of(" \n", key - 1);
+    return before != std::string::npos && text_[before] == '?';
   }
 
   /// The library takes a word below its key that is not indented.
   void require_indent(const YAML::Node& key, const YAML::Node& value) const {
     const bool is_deeper =
         value.Mark().line == key.Mark().line || value.Mark().column > key.Mark().column;
-    if (value.IsScalar() && !is_deeper && !may_be_explicit(static_cast<size_t>(key.Mark().pos))) {
+    if (value.IsScalar() && !is_deeper && !is_explicit(static_cast<size_t>(key.Mark().pos))) {
       fail(value.Mark(), "not YAML: this must be indented further than its key, or has no colon");
     }
   }
@@ -154,7 +157,7 @@ class Reader {
     const YAML::Mark mark = key.Mark();
     const auto start = static_cast<size_t>(mark.pos);
     if (!key.IsScalar() || mark.pos < 0 || start >= text_.size()) return;
-    if (may_be_explicit(start)) return;  // it may stand alone
+    if (is_explicit(start)) return;  // it may stand alone
     const size_t end = std::min(text_.find('\n', start), text_.size());
     for (size_t colon = text_.find(':', start); colon < end; colon = text_.find(':', colon + 1)) {
       if (colon + 1 >= end || text_[colon + 1] == ' ' || text_[colon + 1] == '\r') return;
@@ -234,8 +237,8 @@ void refuse_directives(const std::string& text, const Reader& reader) {
   }
 }
 
-/// Counts documents. The library makes them up without end out of some texts (","), so they are not
-/// loaded before they are counted.
+/// Counts documents, and looks at the names of anchors. The library makes them up without end out
+/// of some texts (","), so they are not loaded before they are counted.
 class DocumentCounter : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -254,8 +257,19 @@ class DocumentCounter : public YAML::EventHandler {
                   YAML::EmitterStyle::value) override {}
   void OnMapEnd() override {}
 
+  void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+    const auto of_name = [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '-' || c == '_';
+    };
+    const bool is_name = std::all_of(name.begin(), name.end(), of_name);
+    if (is_name && anchors.insert(name).second) return;
+    throw YAML::ParserException(mark,
+                                (is_name ? "a second anchor &" : "no name of an anchor: &") + name);
+  }
+
   int count = 0;
   YAML::Mark start;  // of the last
+  std::set<std::string> anchors;
 };
 
 void refuse_second_document(const std::string& text, const Reader& reader) {

@@ -25,7 +25,7 @@ try:
     import omegaconf
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import OverrideType, Sweep, Glob
+    from hydra.core.override_parser.types import OverrideType, QuotedString, Sweep, Glob
     from omegaconf import OmegaConf
     from omegaconf.errors import InterpolationToMissingValueError
 except ImportError as error:
@@ -118,6 +118,18 @@ def theirs(line):
 
 
 @contextlib.contextmanager
+def quoted_in_order():
+    """Lets Hydra's sort() compare quoted strings by their text."""
+    text = lambda item: item.text if isinstance(item, QuotedString) else item
+    QuotedString.__lt__ = lambda a, b: text(a) < text(b)
+    QuotedString.__gt__ = lambda a, b: text(a) > text(b)
+    try:
+        yield
+    finally:
+        del QuotedString.__lt__, QuotedString.__gt__
+
+
+@contextlib.contextmanager
 def read_anew(wanted):
     """Keeps Hydra from merging one file's maps into those of another use of the same file."""
     original = ConfigLoaderImpl._load_single_config
@@ -147,7 +159,8 @@ def item_of(node, key):
 
 def judged(line):
     try:
-        return theirs(line)
+        with quoted_in_order() if line.get("quoted_in_order") else contextlib.nullcontext():
+            return theirs(line)
     except RecursionError:
         raise
     except Exception as error:

@@ -23,7 +23,7 @@ MEANT = {
     "twice": "a file that is listed twice is the same both times; Hydra merges what comes between into its maps",
     "list": "a configuration file is a map, not a list",
     "flow": "in YAML's brackets yaml-cpp does not read [?x] and {a:[x]}",
-    "anchor": "in YAML yaml-cpp takes more characters for names of anchors",
+    "block": "in YAML yaml-cpp takes a comment right behind the mark of a text block",
     "shuffle": "shuffle() of a list is an error: nothing in a configuration is random",
 }
 FOREIGN = re.compile(r"[^A-Za-z0-9_/\-\\+.$%*@?|:()\[\]{},='\" \t]")
@@ -72,7 +72,7 @@ def value_difference(line, mine, judge, ask, judged):
     if "error" not in judge:
         return None
     if re.search("'?QuotedString' and|and 'QuotedString", judge["error"]):
-        return "sort" if agree(*both(re.sub(r"(['\"])(\w+)\1", r"\2", value))) else None
+        return "sort" if agree(mine, judged({**line, "quoted_in_order": True})) else None
     simpler = FOREIGN.sub("?", value)
     if simpler != value and judged({**line, name: key + equal + simpler}).get("value") == foreign_replaced(mine["value"]):
         return "characters"
@@ -102,8 +102,9 @@ def yaml_difference(line, mine, judge, ask, judged):
             plain = re.sub(r"\[\? ([^\],]*)\]", r"[{\1: }]", spaced)
             return "flow" if "?" in spaced or agree(ask({"yaml": plain}), judge) else None
     if "error" not in mine and "error" in judge:
-        named = re.sub(r"([&*])(\w*)[^\s\w\-,\]}]+", r"\1\2", text)
-        return "anchor" if named != text and agree(ask({"yaml": named}), judged({"yaml": named})) else None
+        apart = re.sub(r"([|>][-+]?)#", r"\1 #", text)
+        if apart != text and agree(mine, judged({"yaml": apart})):
+            return "block"
     return None
 
 

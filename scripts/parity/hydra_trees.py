@@ -45,9 +45,11 @@ def entry(rng, folder, level):
     name = rng.choice(GROUPS[path] + (["null"] if rng.random() < 0.2 else []))
     if rng.random() < 0.03:
         name = rng.choice(["missing", "???"])
+    if rng.random() < 0.06:
+        name = f"[{', '.join(rng.choice(GROUPS[path]) for _ in range(rng.randint(0, 2)))}]"
     package = rng.choice(["@p", "@p.q", "@_here_", "@_global_", "@_global_.z"]) if rng.random() < 0.4 else ""
     if rng.random() < 0.1:
-        return f"{group}/{name}{package}" if name not in ("null", "???") and "$" not in name else None
+        return f"{group}/{name}{package}" if name not in ("null", "???") and name[0] not in "$[" else None
     return f"{'optional ' if rng.random() < 0.15 else ''}{group}{package}: {name}"
 
 
@@ -113,6 +115,8 @@ def group_override(rng, main):
         group, package = rng.choice(list(GROUPS)), rng.choice(["", "", "@p", "@z", "@"])
         sign = rng.choice([sign, sign, sign, "++"])
     name = rng.choice(GROUPS[group] + ["null", "missing"] * (rng.random() < 0.2))
+    if rng.random() < 0.08:
+        name = f"[{','.join(rng.choice(GROUPS[group]) for _ in range(rng.randint(0, 2)))}]"
     return f"{sign}{group}{package}" + ("" if sign == "~" and rng.random() < 0.7 else f"={name}")
 
 

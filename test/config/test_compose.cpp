@@ -89,27 +89,6 @@ TEST_CASE("compose: override of a choice in an outer file, in the outermost one 
                  "(conf/outer.yaml:1): the group nothing is not in the defaults list"));
 }
 
-TEST_CASE("compose: packages are relative, _global_, _here_, _group_ or from the header") {
-  const Files files = {
-      {"main.yaml",
-       "defaults: [g/sub@p: file, g@_global_: here, g: named, h: head, h@own: head, /g/sub: "
-       "file]\n"},
-      {"g/sub/file.yaml", "v: 1\n"},
-      {"g/here.yaml", "w: 1\n"},
-      {"g/named.yaml", "defaults: [sub@_here_: file, sub@_group_: file, sub@q: file]\nu: 1\n"},
-      {"h/head.yaml", "# @package at.head\nt: 1\n"},
-  };
-  CHECK(error_of(files) ==
-        "conf/g/named.yaml:1: the group g/sub is already in the defaults list "
-        "(conf/main.yaml:1); write `override g/sub: file` in a file, or "
-        "g/sub=file on the command line, to change it");
-  Files fixed = files;
-  fixed["g/named.yaml"] = "defaults: [sub@_here_: file, sub@q: file]\nu: 1\n";
-  CHECK(tree_text(fixed) ==
-        "{p: {v: 1}, w: 1, g: {v: 1, q: {v: 1}, u: 1, sub: {v: 1}}, at: {head: {t: 1}}, own: {t: "
-        "1}}");
-}
-
 TEST_CASE("compose: groups can be added, removed, chosen as null, and be optional") {
   CHECK(contains(tree_text(kEngines, {"+optim=adam"}), "top: 1, optim: {kind: adam, lr: 1}}"));
   CHECK(contains(tree_text(kEngines, {"+optim@x.y=adam"}), "x: {y: {kind: adam, lr: 1}}}"));
@@ -268,6 +247,7 @@ TEST_CASE("compose: + and ~ look at what an interpolation leads to") {
   CHECK(to_inline(*composed(files, {"+c=2"}).find("c")) == "2");
   CHECK(contains(error_of(files, {"+d=2"}), "+d=2 (override 1): "));
   CHECK(contains(error_of(files, {"+d={x: 2}"}), "there is no key missing"));
+  CHECK(contains(error_of(files, {"a=?\?\?", "~b"}), "b is ${a} (conf/main.yaml:3), which leads"));
   CHECK(composed(files, {"~b=1"}).find("b") == nullptr);
   // As Python compares: 1 == 1.0 == True, and the order of a map does not count.
   CHECK(composed(files, {"~a=true"}).find("a") == nullptr);
@@ -282,58 +262,6 @@ TEST_CASE("compose: a map replaces what is no map, and its keys are new") {
   CHECK(contains(error_of(files, {"m={i: {z: 2}}"}), "there is no key m.i.z"));
 }
 
-TEST_CASE("compose: a group may have several choices") {
-  Files files = {{"main.yaml", "defaults: [g: [a, b], _self_]\n"},
-                 {"g/a.yaml", "x: a\ny: a\n"},
-                 {"g/b.yaml", "# @package g\ny: b\n"},
-                 {"g/c.yaml", "z: c\n"}};
-  CHECK(tree_text(files) == "{g: {x: a, y: b}}");
-  CHECK(tree_text(files, {"g=[b,a]"}) == "{g: {y: a, x: a}}");
-  CHECK(tree_text(files, {"g=c"}) == "{g: {z: c}}");
-  CHECK(tree_text(files, {"+g@p=[c,a]"}) == "{g: {x: a, y: b}, p: {z: c, x: a, y: a}}");
-  CHECK(contains(error_of(files, {"g=[a,d]"}), "there is no g/d.yaml"));
-  CHECK(contains(error_of(files, {"~g"}), "~g (override 1): the group g is not in the defaults"));
-  files["main.yaml"] = "defaults: [g: c, override g: [a, b]]\n";
-  CHECK(tree_text(files) == "{g: {x: a, y: b}}");
-}
-
-TEST_CASE("compose: lists are expanded from the last entry to the first") {
-  // h/a overrides what stands in front of it, not what comes after it.
-  Files files = {{"main.yaml", "defaults: [g: a, h: a, _self_]\n"},
-                 {"g/a.yaml", "x: a\n"},
-                 {"g/b.yaml", "x: b\n"},
-                 {"h/a.yaml", "defaults: [_self_, override /g@_global_.g: b]\n"}};
-  CHECK(tree_text(files) == "{g: {x: b}, h: {}}");
-  files["main.yaml"] = "defaults: [h: a, g: a, _self_]\n";
-  CHECK(contains(error_of(files), "override g (conf/h/a.yaml:1): the group g is not in"));
-  // A choice by interpolation is made after the others, and its file cannot override.
-  files["main.yaml"] = "defaults: [h: '${g}', g: a]\n";
-  CHECK(contains(error_of(files), "a file that an interpolation chooses cannot override /g"));
-  files["h/a.yaml"] = "y: ${g.x}\n";
-  CHECK(tree_text(files) == "{h: {y: ${g.x}}, g: {x: a}}");
-  CHECK(contains(error_of(files, {"~g"}), "${g} must name a group chosen by one name"));
-  files["main.yaml"] = "defaults: [override g: b, g: a]\n";
-  CHECK(contains(error_of(files), "override g must stand at the end of the defaults list"));
-}
-
-TEST_CASE("compose: a file with a list of its own may come twice") {
-  Files files = {{"main.yaml", "defaults: [g: a, g: a]\n"},
-                 {"g/a.yaml", "defaults: [_self_]\nx: 1\n"}};
-  CHECK(tree_text(files) == "{g: {x: 1}}");
-  CHECK(tree_text(files, {"+g=a"}) == "{g: {x: 1}}");
-  files["g/a.yaml"] = "x: 1\n";
-  CHECK(contains(error_of(files), "the group g is already in the defaults list"));
-}
-
-TEST_CASE("compose: a group on the command line is written with its package as it is listed") {
-  const Files files = {{"main.yaml", "defaults: [g@_global_: a, g@p: a]\n"},
-                       {"g/a.yaml", "x: a\n"},
-                       {"g/b.yaml", "x: b\n"}};
-  CHECK(tree_text(files, {"g@_global_=b"}) == "{x: b, p: {x: a}}");
-  CHECK(contains(error_of(files, {"g@=b"}), "g@ is not in the defaults list; did you mean g@_glo"));
-  CHECK(contains(error_of(files, {"~g@p=[a]"}), "~g@p=NAME does so where"));
-}
-
 TEST_CASE("compose: the header of a file stands before any other comment") {
   const auto text = [](const std::string& header) {
     return tree_text({{"main.yaml", "defaults: [g: a]\n"}, {"g/a.yaml", header + "x: 1\n"}});
@@ -341,20 +269,6 @@ TEST_CASE("compose: the header of a file stands before any other comment") {
   CHECK(text("\n#@package b.c\n") == "{b: {c: {x: 1}}}");
   CHECK(text("# text\n# @package b.c\n") == "{g: {x: 1}}");
   CHECK(text("# @package _global_.d\n") == "{d: {x: 1}}");
-}
-
-TEST_CASE("compose: choices that have to be made, deleted ones, and ones that are no file twice") {
-  Files files = {{"main.yaml", "defaults:\n  - g: ?\?\?\n"}, {"g/a.yaml", "x: 1\n"}};
-  CHECK(error_of(files) ==
-        "conf/main.yaml:2: g has to be chosen: write g=NAME; only a is available");
-  CHECK(tree_text(files, {"g=a"}) == "{g: {x: 1}}");
-  CHECK(tree_text(files, {"g=a", "~g=a"}) == "{}");
-  CHECK(error_of(files, {"g=a", "~h"}) ==
-        "~h (override 2): there is no key h; --cfg job prints the keys there are");
-  files["main.yaml"] = "defaults: [g@p: null, g@p: null]\n";
-  CHECK(tree_text(files) == "{}");
-  files["main.yaml"] = "defaults: [g: null, g: a]\n";
-  CHECK(contains(error_of(files), "conf/main.yaml:1: the group g is already in the defaults"));
 }
 
 TEST_CASE("compose: an override that a later one beats is told") {

@@ -122,6 +122,9 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
   CHECK(contains(error("a: 1\n%b: 2\n"), "f.yaml:2:1: not YAML: a line cannot begin with %"));
+  CHECK(error("a: &x 1\nb: &x 2\n") == "f.yaml:2:4: not YAML: a second anchor &x");
+  CHECK(error("a: &x: 1\n") == "f.yaml:1:4: not YAML: no name of an anchor: &x:");
+  CHECK(contains(error("a: [? b]\nc\n"), "f.yaml:2:1: not YAML: a colon is missing after this"));
   CHECK(contains(error("a: [:b]\n"), "f.yaml:1:5: not YAML: a key is missing in front of this"));
   CHECK(contains(error("a: {b: :c}\n"), "f.yaml:1:8: not YAML: a key is missing in front of"));
   CHECK(error("%YAML 1.1\n---\na: :b\nc:\n- d\ne:\n  f\n? g\n: h\n") == "(no ConfigError)");
