@@ -143,15 +143,20 @@ void refuse_unknown(const CLI::App& cli) {
                     " (see --help)");
 }
 
+void refuse_carriage_returns(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    if (!text.ends_with('\r')) continue;
+    throw ConfigError("argument " + std::to_string(i) + ", " + text.substr(0, text.size() - 1) +
+                      ", ends in a carriage return: a script with Windows line ends?");
+  }
+}
+
 /// What an editor has put in the place of plain characters.
 void refuse_foreign_characters(const std::vector<std::string>& overrides) {
   for (size_t i = 0; i < overrides.size(); ++i) {
     const std::string& text = overrides[i];
     const std::string name = "override " + std::to_string(i + 1);
-    if (text.ends_with('\r')) {
-      throw ConfigError(name + ", " + text.substr(0, text.size() - 1) +
-                        ", ends in a carriage return: a script with Windows line ends?");
-    }
     for (const char* dash : {"\u2013", "\u2014", "\u2212"}) {
       if (!text.starts_with(dash)) continue;
       throw ConfigError(name + " begins with '" + dash +
@@ -206,6 +211,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   bool version = false;
   CLI::App cli("Reinforcement learning post-training of language models.", "verlcpp-train");
   define(cli, parsed.options, cfg, format, version);
+  refuse_carriage_returns(argc, argv);
   try {
     cli.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -1,6 +1,7 @@
 #include "config/bind.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "config/problems.h"
 #include "config/scalar.h"
@@ -43,7 +44,7 @@ void refuse_none(const Node& node, const std::string& path) {
   const auto* text = node.get_if<std::string>();
   if (text == nullptr || *text != "None") return;
   throw ConfigError(path + "='None' (" + node.origin().text +
-                    "): None is a text; nothing is written null");
+                    "): None is a text here; write null for no value");
 }
 
 void read(const Node& node, const std::string& path, bool& out) {
@@ -103,6 +104,14 @@ bool is_added_group(const Node& root) {
   return root.is_map() && root.origin().text.starts_with("override ");
 }
 
+std::string Binder::near_elsewhere(const std::string& key) const {
+  if (also_known_.tree == nullptr) return "";
+  const std::vector<std::string> all = leaf_keys(*also_known_.tree);
+  std::vector<std::string> read;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(read), also_known_.is_read);
+  return nearest_key(key, read);
+}
+
 void Binder::report_unknown(const Node& node, const std::string& path,
                             const std::vector<std::string>& known) {
   if (!node.is_map() || also_known_.free.contains(path)) return;
@@ -125,10 +134,11 @@ void Binder::report_unknown(const Node& node, const std::string& path,
     }
     std::string problem = prefix + name + " (" + child.origin().text + ") is not a known key";
     const std::string old = about_old_key(also_known_.old_keys, prefix + name);
-    const std::string near = old.empty() ? nearest_name(name, candidates) : "";
+    const std::string sibling = old.empty() ? nearest_name(name, candidates) : "";
+    const std::string near = sibling.empty() ? near_elsewhere(prefix + name) : prefix + sibling;
     problem += !old.empty()   ? old
                : near.empty() ? "; --cfg job prints the keys there are"
-                              : "; did you mean " + prefix + near + "?";
+                              : "; did you mean " + near + "?";
     problems_.push_back({.text = problem, .key = "", .unknown_key = true});
   }
 }

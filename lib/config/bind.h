@@ -53,6 +53,8 @@ struct KnownKeys {
   std::set<std::string> more;  // keys that it lacks
   OldKeys old_keys;            // for messages about others
   bool free_groups = false;    // an override may add a group at the root
+  /// Whether something reads a key: those are offered in the place of one that is not known.
+  std::function<bool(const std::string& key)> is_read = [](const std::string&) { return true; };
   /// Whether a key follows another unless somebody sets it: a mistake in that other is said once.
   std::function<bool(const std::string& key)> follows = [](const std::string&) { return false; };
 };
@@ -117,6 +119,8 @@ class Binder {
   }
   /// OmegaConf's marker `???`: somebody has to set it.
   static bool is_mandatory(const Node& node);
+  /// A key of another group that may have been meant; "" when none is near.
+  std::string near_elsewhere(const std::string& key) const;
   /// The keys of `node`, which stands at `path`, that are neither in `known` nor in also_known_.
   void report_unknown(const Node& node, const std::string& path,
                       const std::vector<std::string>& known);

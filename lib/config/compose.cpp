@@ -115,7 +115,12 @@ std::string near_key(const Node& tree, const std::string& key, const ComposeRequ
   std::vector<std::string> read;
   std::copy_if(all.begin(), all.end(), std::back_inserter(read), request.is_read);
   const std::string near = nearest_key(key, read);
-  return near.empty() ? nearest_key(key, all) : near;
+  if (!near.empty()) return near;
+  std::vector<std::string> of_files;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(of_files), [&](const std::string& other) {
+    return !tree.find(other)->origin().text.starts_with("override ");
+  });
+  return nearest_key(key, of_files);
 }
 
 [[noreturn]] void fail_unknown(const Node& tree, const Override& item, const std::string& key,
@@ -239,9 +244,11 @@ void apply_delete(Node& tree, const Override& item, const ComposeRequest& reques
   const Node present = *selected(tree, item);
   const bool conditional = item.value && !item.value->is_null();  // as in Hydra
   if (conditional && !equal(present, *item.value)) {
-    fail(item, "deletes the key only where it has this value, but " + item.key + " is " +
-                   to_inline(present) + " (" + present.origin().text + "); ~" + item.key +
-                   " deletes it whatever it is");
+    fail(item,
+         "deletes the key only where it has this value, but " + item.key + " is " +
+             to_inline(present) + " (" + present.origin().text + ")" +
+             (request.is_read(item.key) ? ", and it is needed: " + item.key + "=VALUE changes it"
+                                        : "; ~" + item.key + " deletes it whatever it is"));
   }
   const std::string parent = item.key.substr(0, std::min(item.key.rfind('.'), item.key.size()));
   if (parent != item.key && tree.find(parent)->is_list()) {

@@ -84,7 +84,13 @@ class Expander {
     if (file->package && !package.empty()) {
       header_note_ = "; '# @package " + *file->package + "' in " + primary +
                      ".yaml puts that file, with its defaults, below " + package +
-                     ": remove the line, or write # @package _global_";
+                     ": remove the line, and write its keys as " + package + ": {KEY: VALUE}";
+    } else if (!folder.empty()) {
+      header_note_ = "; " + primary +
+                     ".yaml lies in a folder of --config-dir and is read as part of "
+                     "the group " +
+                     folder + ": --config-dir=DIR/" + folder +
+                     " --config-name=" + primary.substr(folder.size() + 1) + " reads it as a run";
     }
     Layers layers = expand_file(primary, *file, {folder, package});
     choices_.check_all_used();
@@ -217,9 +223,10 @@ class Expander {
                                             repository_.options(folder));
       throw ConfigError(
           entry.origin + ": there is no " + path + ".yaml in " + repository_.places() +
-          (repository_.load(entry.choice.name) ? "; did you mean /" + entry.choice.name + "?"
-           : near.empty()                      ? ""
-                                               : "; did you mean " + near + "?"));
+          (stack_.size() == 1 && !header_note_.empty() ? header_note_
+           : repository_.load(entry.choice.name) ? "; did you mean /" + entry.choice.name + "?"
+           : near.empty()                        ? ""
+                                                 : "; did you mean " + near + "?"));
     }
     const std::string package =
         package_of(folder_of(entry.choice.name), entry, file->package, place);

@@ -99,12 +99,7 @@ Override parse(const std::string& text, int number) {
   }
   if (at == text.size() && result.kind == Override::Kind::kDelete) return result;
   if (at == text.size()) {
-    const std::string before = std::to_string(number - 1);
-    throw GrammarError{"expected = and a value, with no space between: " + text + "=VALUE" +
-                           (number > 1 ? " (or, if the shell has split it off override " + before +
-                                             ", that one in quotes)"
-                                       : ""),
-                       at};
+    throw GrammarError{"expected = and a value, with no space between: " + text + "=VALUE", at};
   }
   if (text[at] == ' ' && text.find_first_not_of(' ', at) == text.find('=', at)) {
     throw GrammarError{"a space in front of =; valid: " + text.substr(0, at) + "=VALUE", at};
@@ -118,12 +113,26 @@ Override parse(const std::string& text, int number) {
 
 }  // namespace
 
+namespace {
+
+/// What has no key may be what stood behind a space in the override before it.
+std::string about_split(const GrammarError& error, int number) {
+  const bool begins =
+      error.message.starts_with("expected = and a value") || error.message == "a key is missing";
+  if (!begins || number == 1) return "";
+  return "; or, if the shell has split it off override " + std::to_string(number - 1) +
+         ", put that one in quotes";
+}
+
+}  // namespace
+
 Override parse_override(const std::string& text, int number) {
   try {
     return parse(text, number);
   } catch (const GrammarError& error) {
     throw ConfigError("override " + std::to_string(number) + ", column " +
-                      std::to_string(error.position + 1) + ": " + error.message + "\n  " + text);
+                      std::to_string(error.position + 1) + ": " + error.message +
+                      about_split(error, number) + "\n  " + text);
   }
 }
 

@@ -1,6 +1,8 @@
 #include "config/repository.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -92,6 +94,7 @@ SearchPath folder(const std::string& path) {
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) return std::nullopt;
     std::ifstream stream(file, std::ios::binary);
+    if (!stream) throw ConfigError(file.string() + " cannot be opened: " + std::strerror(errno));
     std::string text(std::istreambuf_iterator<char>(stream), {});
     if (!stream) throw ConfigError(file.string() + ": the file cannot be read");
     return text;

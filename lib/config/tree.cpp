@@ -201,17 +201,34 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return best;
 }
 
+namespace {
+
+/// How many of the names in `key` are in `candidate` too.
+int64_t shared_names(std::string_view key, std::string_view candidate) {
+  const std::string within = "." + std::string(candidate) + ".";
+  int64_t shared = 0;
+  for (size_t start = 0; start <= key.size();) {
+    const size_t end = std::min(key.find('.', start), key.size());
+    const std::string name(key.substr(start, end - start));
+    shared += static_cast<int64_t>(within.find("." + name + ".") != std::string::npos);
+    start = end + 1;
+  }
+  return shared;
+}
+
+}  // namespace
+
 std::string nearest_key(std::string_view key, const std::vector<std::string>& candidates) {
   std::vector<std::string> siblings;
   const std::string* namesake = nullptr;
-  size_t namesake_distance = std::numeric_limits<size_t>::max();
+  int64_t most_shared = -1;
   for (const std::string& candidate : candidates) {
     if (parent_of(candidate) == parent_of(key)) siblings.emplace_back(last_name(candidate));
     if (last_name(candidate) != last_name(key)) continue;
-    const size_t distance = edit_distance(key, candidate);
-    if (distance >= namesake_distance) continue;
+    const int64_t shared = shared_names(key, candidate);
+    if (shared <= most_shared) continue;
     namesake = &candidate;
-    namesake_distance = distance;
+    most_shared = shared;
   }
   const std::string sibling = nearest_name(last_name(key), siblings);
   if (!sibling.empty()) {

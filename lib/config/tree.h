@@ -83,7 +83,8 @@ std::vector<std::string> leaf_keys(const Node& tree);
 /// Name among `candidates` with the smallest edit distance to `name`, or "" when none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 /// The same for dotted keys: a similar name in the same group first, then the same name in another
-/// group, then the most similar key.
+/// group (the one with most names of the key's path, and of those the first), then the most similar
+/// key.
 std::string nearest_key(std::string_view key, const std::vector<std::string>& candidates);
 
 }  // namespace verlcpp::config

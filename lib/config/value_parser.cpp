@@ -123,8 +123,10 @@ class Parser {
   /// In front of what ought to be a comma or the closing bracket.
   [[noreturn]] void fail_open(const Token& open, char close) const {
     if (!is(Type::kEnd)) fail(std::string("expected , or ") + close);
-    throw GrammarError{
-        std::string("there is no ") + close + " that closes this " + text_[open.begin], open.begin};
+    throw GrammarError{std::string("there is no ") + close + " that closes this " +
+                           text_[open.begin] +
+                           " (at a space the shell splits an override that is not in quotes)",
+                       open.begin};
   }
 
   Node present_element(size_t depth) {
@@ -189,7 +191,8 @@ class Parser {
     if (c == '(' && before.size() == 1 && before[0].type == Type::kWord) {
       fail("a resolver's arguments hold no calls; quote a text with brackets");
     }
-    fail(std::string("unexpected ") + c + "; quote a text that holds one");
+    fail(std::string("unexpected ") + c +
+         "; quote a text that holds one, in quotes that the shell leaves there: \"a.b='x=y'\"");
   }
 
   Node single(const Token& token) const {

@@ -137,6 +137,7 @@ config::KnownKeys known_keys(const config::Node& tree) {
                    "actor_rollout_ref.model.lora.fully_sharded_loras"},
           .old_keys = old_keys(),
           .free_groups = true,
+          .is_read = is_read,
           .follows = follows_another};
 }
 

@@ -55,7 +55,13 @@ void add_rollout(config::OldKeys& keys) {
   keys[rollout + "engine_kwargs.swap_space"] =
       now(rollout + "engine_kwargs.vllm, which takes it after a +");
   keys[rollout + "layer_name_map"] = gone("weights stay where they are");
-  keys[rollout + "micro_batch_size"] = now(rollout + "log_prob_micro_batch_size_per_gpu");
+  for (const std::string name : {"micro_batch_size", "micro_batch_size_per_gpu"}) {
+    for (const std::string role : {"actor_rollout_ref.rollout.", "actor_rollout_ref.ref."}) {
+      keys[role + name] = now(role + "log_prob_micro_batch_size_per_gpu");
+    }
+    keys["actor_rollout_ref.actor." + name] =
+        now("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+  }
   keys[rollout + "skip_rollout"] = now("skip.rollout.enable");
   keys[rollout + "skip_dump_dir"] = now("skip.rollout.dump_dir");
   keys[rollout + "update_weights_bucket_megabytes"] =

@@ -100,6 +100,9 @@ std::string why_no_model(const fs::path& folder) {
   if (folder.empty()) return kEmptyName;
   if (fs::is_directory(folder, ignored)) return why_no_config(folder);
   if (fs::exists(folder, ignored)) return "is not a folder";
+  if (folder.string().find(":/") != std::string::npos) {
+    return "no such folder; addresses are not read, so copy the model here first";
+  }
   if (!looks_like_hub_name(folder)) return "no such folder";
   return "no such folder, and nothing is downloaded; a model of the Hub has to be fetched first "
          "(hf download " +

@@ -85,9 +85,11 @@ void check_reference_layout(const TrainConfig& config, Findings& findings) {
   const MegatronConfig& ref = config.actor_rollout_ref.ref.megatron;
   const auto same = [&](bool equal, const std::string& field, const std::string& why) {
     if (equal) return;
-    findings.add("actor_rollout_ref.ref.megatron." + field,
-                 "must equal the actor's (" +
-                     findings.about("actor_rollout_ref.actor.megatron." + field) + "): " + why);
+    const std::string key = "actor_rollout_ref.actor.megatron." + field;
+    const bool set = findings.tree().find(key) != nullptr;
+    findings.add(
+        "actor_rollout_ref.ref.megatron." + field,
+        "must equal the actor's (" + (set ? findings.about(key) : key + ", not set") + "): " + why);
   };
   same(actor.tensor_model_parallel_size == ref.tensor_model_parallel_size,
        "tensor_model_parallel_size", "the reference runs in the actor's layout");

@@ -147,7 +147,9 @@ void check_writable_names(const std::vector<NamedFile>& written, Findings& findi
   for (const NamedFile& output : written) {
     std::error_code ignored;
     const fs::path blocking = what_blocks(fs::path(output.path).parent_path());
-    if (output.path.empty()) {
+    if (output.path.find("://") != std::string::npos) {
+      findings.add_text(output.about + ": addresses are not written; must be a file here");
+    } else if (output.path.empty()) {
       findings.add_text(output.about + ": must not be empty (an unset variable of the shell?)");
     } else if (!blocking.empty()) {
       findings.add_text(output.about + ": cannot be made: " + blocking.string() +
@@ -219,6 +221,8 @@ void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
   named(trainer.project_name, "project_name");
   named(trainer.experiment_name, "experiment_name");
   named(trainer.default_local_dir, "default_local_dir");
+  findings.require(trainer.default_local_dir.find("://") == std::string::npos,
+                   "trainer.default_local_dir", "addresses are not written; must be a folder here");
   if (trainer.save_freq <= 0) return;  // only a stop saves, which a run need not meet
   const fs::path blocking = what_blocks(trainer.default_local_dir);
   if (blocking.empty()) {

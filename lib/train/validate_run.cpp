@@ -113,7 +113,8 @@ void check_loggers(const TrainerConfig& trainer, Findings& findings) {
     if (contains(verl, name)) {
       ignored.push_back(name);
     } else {
-      findings.add("trainer.logger", name + " is no logger; must be among " + join(built));
+      findings.add("trainer.logger", name + " is no logger; must be among " + join(built) +
+                                         " (verl's others, such as wandb, write nothing here)");
     }
   }
   if (ignored.empty()) return;

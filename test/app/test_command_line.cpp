@@ -52,9 +52,10 @@ TEST_CASE("--help lists every flag and the override grammar") {
 
 TEST_CASE("what an editor or the shell puts into an override is named") {
   check_refused({"data.seed=1", "data.train_batch_size=4\r"},
-                "override 2, data.train_batch_size=4, ends in a carriage return");
+                "argument 2, data.train_batch_size=4, ends in a carriage return");
   check_refused({"data.seed=1", " "},
                 "override 2, column 1: a key is missing, here is only a space");
+  check_refused({"--dry-run\r"}, "argument 1, --dry-run, ends in a carriage return");
   check_refused({"\u2013-dry-run"}, "override 1 begins with '\u2013', which is not the hyphen");
 }
 

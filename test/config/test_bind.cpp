@@ -106,7 +106,7 @@ TEST_CASE("bind: a wrong type names key, value, origin and what is wanted") {
   CHECK(error_of({"inner.limit=[1]"}) ==
         "inner.limit=[1] (override 1): must be an integer; null is valid too");
   CHECK(error_of({"inner.limit=None"}) ==
-        "inner.limit='None' (override 1): None is a text; nothing is written null");
+        "inner.limit='None' (override 1): None is a text here; write null for no value");
   CHECK(error_of({"inner.ppo_epochs="}) ==
         "inner.ppo_epochs='' (override 1): must be an integer, got nothing (an unset variable of "
         "the shell?)");

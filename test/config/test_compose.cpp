@@ -197,7 +197,7 @@ TEST_CASE("compose: wrong value overrides say what would be right") {
   CHECK(error_of(kValues, {"~s.z"}) == "~s.z (override 1): there is no key s.z; did you mean s.x?");
   CHECK(error_of(kValues, {"~s.x=2"}) ==
         "~s.x=2 (override 1): deletes the key only where it has this value, but s.x is 1 "
-        "(conf/main.yaml:1); ~s.x deletes it whatever it is");
+        "(conf/main.yaml:1), and it is needed: s.x=VALUE changes it");
   CHECK(error_of(kValues, {"~l.0"}) ==
         "~l.0 (override 1): an element of a list cannot be deleted; l=[...] sets the list");
   CHECK(error_of(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");

@@ -179,7 +179,8 @@ TEST_CASE("override: a syntax error names number, column and text") {
     return config_error([&] { parse_override(text, 2); });
   };
   CHECK(error("data.x=[1,2") ==
-        "override 2, column 8: there is no ] that closes this [\n  data.x=[1,2");
+        "override 2, column 8: there is no ] that closes this [ (at a space the shell splits an "
+        "override that is not in quotes)\n  data.x=[1,2");
   CHECK(contains(error("a={x:1"), "column 3: there is no } that closes this {"));
   CHECK(contains(error("a={x"), "column 3: there is no } that closes this {"));
   CHECK(contains(error("a='x"), "column 3: this quote is never closed"));

@@ -43,7 +43,7 @@ TEST_CASE("tree: the nearest name is near") {
 TEST_CASE("tree: the nearest key prefers its own group, then its own name") {
   const std::vector<std::string> keys = {"a.optim.lr", "a.epochs", "b.lr", "b.epochs", "trainer.n"};
   CHECK(nearest_key("b.epoch", keys) == "b.epochs");
-  CHECK(nearest_key("a.lr", keys) == "b.lr");
+  CHECK(nearest_key("a.lr", keys) == "a.optim.lr");
   CHECK(nearest_key("optim.lr", keys) == "a.optim.lr");
   CHECK(nearest_key("trainr.m", keys) == "trainer.n");
   CHECK(nearest_key("nothing.like.it", keys).empty());
