@@ -58,7 +58,10 @@ class Reader {
 
   /// A scalar whose tag says what it is.
   Scalar of_type(const YAML::Node& yaml) const {
-    const Scalar value = scalar_from_yaml(yaml.Scalar());
+    const std::string& text = yaml.Scalar();  // Python's int() and float() drop the space around it
+    const size_t first = std::min(text.find_first_not_of(" \n\t"), text.size());
+    const Scalar value =
+        scalar_from_yaml(text.substr(first, text.find_last_not_of(" \n\t") + 1 - first));
     const std::string& tag = yaml.Tag();
     if (tag == "tag:yaml.org,2002:null") return {};
     const auto* whole = std::get_if<int64_t>(&value);

@@ -66,6 +66,7 @@ TEST_CASE("yaml: plain words become what OmegaConf's loader makes of them") {
       {"''", "string", "''"},
       {"!!str 12", "string", "'12'"},
       {"!!int '0x1f'", "integer", "31"},
+      {"!!int ' 5 '", "integer", "5"},
       {"!!float 5", "float", "5.0"},
       {"!!bool yes", "bool", "True"},
       {"!!null x", "null", "null"},
@@ -118,6 +119,7 @@ TEST_CASE("yaml: errors name file, line and column") {
         "f.yaml:1:4: the tag !mine is not supported; write the value without a tag");
   CHECK(contains(error("a: !!set {b, c}\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:set is not"));
   CHECK(contains(error("a: !!int 1.5\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:int is not"));
+  CHECK(contains(error("a: !!int ' '\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:int is not"));
   CHECK(contains(error("a: !\"x\"\n"), "f.yaml:1:4: the tag ! is not supported"));
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
