@@ -118,7 +118,8 @@ std::string near_key(const Node& tree, const std::string& key, const ComposeRequ
   if (!near.empty()) return near;
   std::vector<std::string> of_files;
   std::copy_if(all.begin(), all.end(), std::back_inserter(of_files), [&](const std::string& other) {
-    return !tree.find(other)->origin().text.starts_with("override ");
+    const Node* node = tree.find(other);  // none for a name with a dot in it
+    return node != nullptr && !node->origin().text.starts_with("override ");
   });
   return nearest_key(key, of_files);
 }

@@ -49,6 +49,10 @@ class Reader {
       // A lone ! is a tag of nothing.
       const auto at = static_cast<size_t>(std::max(yaml.Mark().pos, 0));
       if (yaml.Scalar().empty() && at < text_.size() && text_[at] == '!') {
+        // In brackets PyYAML takes what follows for the tag's name: [!] is never closed there.
+        const bool ends =
+            at + 1 >= text_.size() || std::isspace(static_cast<unsigned char>(text_[at + 1])) != 0;
+        if (!ends) fail(yaml.Mark(), "a ! with nothing behind it; write null, or the value");
         return Node(Scalar(), origin);
       }
       return Node(string_or_interpolation(yaml.Scalar()), origin);

@@ -57,10 +57,9 @@ void warn_unread(const Role& role, Findings& findings) {
   }
 }
 
-std::string no_padding(bool dynamic) {
-  return dynamic ? "Dynamic CP requires use_remove_padding=True, and so does static CP here; must "
-                   "be True"
-                 : "use_remove_padding=False is not implemented; must be True";
+/// verl: dynamic CP requires it. Static CP packs in any case, to the same numbers: no effect.
+void check_packing(bool packs, bool dynamic, const std::string& key, Findings& findings) {
+  findings.require(packs || !dynamic, key, "Dynamic CP requires use_remove_padding=True");
 }
 
 /// What neither static nor dynamic CP runs here.
@@ -70,7 +69,9 @@ void check_megatron_features(const Role& role, Findings& findings) {
   const auto require = [&](bool ok, const std::string& field, const std::string& text) {
     if (!ok && !inherited(findings, role, field)) findings.add(role.key + "." + field, text);
   };
-  require(m.use_remove_padding, "use_remove_padding", no_padding(dynamic));
+  if (!inherited(findings, role, "use_remove_padding")) {
+    check_packing(m.use_remove_padding, dynamic, role.key + ".use_remove_padding", findings);
+  }
   require(!m.pad_to_length, "pad_to_length",
           unsupported(dynamic, "pad_to_length") + "; must be False");
   require(m.virtual_pipeline_model_parallel_size.value_or(1) == 1,
@@ -190,8 +191,8 @@ void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
 void check_features(const TrainConfig& config, Findings& findings) {
   const bool dynamic = config.actor_rollout_ref.actor.megatron.dynamic_context_parallel;
   for (const Role& role : roles(config)) check_megatron_features(role, findings);
-  findings.require(config.actor_rollout_ref.model.use_remove_padding,
-                   "actor_rollout_ref.model.use_remove_padding", no_padding(dynamic));
+  check_packing(config.actor_rollout_ref.model.use_remove_padding, dynamic,
+                "actor_rollout_ref.model.use_remove_padding", findings);
   const config::Node& of_model = config.actor_rollout_ref.model.override_config;
   findings.require(of_model.is_map() || of_model.is_null(),
                    "actor_rollout_ref.model.override_config", "must be a group of keys");

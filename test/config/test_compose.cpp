@@ -176,6 +176,7 @@ TEST_CASE("compose: adding, forcing and deleting follow Hydra") {
 }
 
 TEST_CASE("compose: wrong value overrides say what would be right") {
+  CHECK(contains(error_of({{"main.yaml", "'a.b': {c: 1}\n"}}, {"q=1"}), "there is no key q;"));
   CHECK(error_of(kValues, {"s.x=1", "s.xx=2"}) ==
         "s.xx=2 (override 2): there is no key s.xx; did you mean s.x?");
   CHECK(error_of(kValues, {"qqqqq=2"}) ==

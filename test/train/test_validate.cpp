@@ -261,6 +261,9 @@ TEST_CASE("what is only a warning") {
     REQUIRE(lines.size() == 1);
     return lines[0];
   };
+  CHECK_THAT(one({kA + "model.use_remove_padding=False"}),
+             ContainsSubstring("has no effect here") &&
+                 ContainsSubstring(kA + "model.use_remove_padding (override 20)"));
   CHECK_THAT(one({kA + "rollout.n=1"}), ContainsSubstring("GRPO with"));
   CHECK_THAT(
       one({"trainer.logger=[console,wandb]"}),
