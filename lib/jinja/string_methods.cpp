@@ -188,7 +188,7 @@ Value title(const std::string& text, Parameters&) {
     const size_t begin = at;
     const bool cased = is_cased(next_code_point(text, at));
     const std::string c = text.substr(begin, at - begin);
-    out += inside ? to_lower(c) : to_upper(c);
+    out += inside ? to_lower(c) : capitalized(c);
     inside = cased;
   }
   return out;

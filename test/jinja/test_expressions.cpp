@@ -73,4 +73,8 @@ TEST_CASE("methods of strings and dicts") {
         "y ['b', 'a']");
   CHECK(render("{{ '%s=%03d %.1f' % ('a', 7, 2.25) }} {{ '{:>4}|{x}'.format('a', x=1) }}") ==
         "a=007 2.2    a|1");
+  CHECK(render("{{ '%03d|%+d|%25d' % (1e20, -9.5e18, 1e20) }}") ==
+        "100000000000000000000|-9500000000000000000|    100000000000000000000");
+  CHECK(failure("{{ '%d' % ('inf'|float) }}").find("finite") != std::string::npos);
+  CHECK(render("{{ '\u00df \u00df\u00df'.title() }}") == "Ss Ss\xC3\x9F");
 }
