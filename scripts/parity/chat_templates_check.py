@@ -11,6 +11,8 @@ print, is nothing to compare. Exits 1 on a difference.
                                          [--program FILE] [FOLDER...]
 """
 import argparse
+import collections.abc
+import functools
 import json
 import pathlib
 import random
@@ -141,40 +143,54 @@ def reference(tokenizer, chat):
         signal.alarm(0)
 
 
-class MethodText(Exception):
-    """A method itself becomes text."""
+class ObjectText(Exception):
+    """An object itself becomes text."""
 
 
-class Method:
-    """A method that can be called and tested, but has no text."""
+class Nameless:
+    """A method or an iterator that can be called or gone through, but has no text."""
 
-    def __init__(self, method):
-        self.method = method
+    def __init__(self, inner):
+        self.inner = inner
 
     def __call__(self, *args, **kwargs):
-        return self.method(*args, **kwargs)
+        return self.inner(*args, **kwargs)
+
+    def __iter__(self):
+        return iter(self.inner)
+
+    def __next__(self):
+        return next(self.inner)
 
     def __repr__(self):
-        raise MethodText
+        raise ObjectText
 
 
-def names_method(tokenizer, chat):
-    """Whether transformers makes a text of a method itself, whatever the template does with that text."""
-    def watched(lookup):
-        def found(environment, value, key):
-            out = lookup(environment, value, key)
-            return Method(out) if hasattr(out, "__name__") else out
-        return found
-
-    sandbox = jinja2.sandbox.SandboxedEnvironment
-    with unittest.mock.patch.multiple(sandbox, getattr=watched(sandbox.getattr), getitem=watched(sandbox.getitem)):
-        return (reference(tokenizer, chat)[1] or "").startswith(MethodText.__name__ + ":")
+def nameless(function, kind):
+    """`function`, whose results of a kind have no text."""
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        out = function(*args, **kwargs)
+        return Nameless(out) if kind(out) else out
+    return wrapped
 
 
-def names_object(tokenizer, chat, text, answer):
-    """Whether we refuse to print what Python prints by its address, or the name of a method."""
-    return (re.search(r"<.* at 0x[0-9a-f]+>", text) and re.search(r": prints a \w+ object; put ", answer)
-            or re.search(r": prints the function '\w+'; call ", answer) and names_method(tokenizer, chat))
+def names_object(tokenizer, chat, answer):
+    """Whether we refuse to print a method or an iterator of which transformers does make a text, whatever
+    the template does with that text."""
+    if not re.search(r": prints (the function '\w+'; call |a \w+ object; put )", answer):
+        return False
+    sandbox, filters = jinja2.sandbox.SandboxedEnvironment, jinja2.defaults.DEFAULT_FILTERS
+    lookups = {name: nameless(getattr(sandbox, name), lambda out: hasattr(out, "__name__"))
+               for name in ("getattr", "getitem")}
+    iterators = {name: nameless(one, lambda out: isinstance(out, collections.abc.Iterator))
+                 for name, one in filters.items()}
+    compiled = transformers.utils.chat_template_utils._compile_jinja_template
+    compiled.cache_clear()  # has the filters in it
+    with unittest.mock.patch.multiple(sandbox, **lookups), unittest.mock.patch.dict(filters, iterators):
+        error = reference(tokenizer, chat)[1]
+    compiled.cache_clear()
+    return error is not None and error.startswith(ObjectText.__name__ + ":")
 
 
 def ours(program, chats):
@@ -193,7 +209,7 @@ def compare(name, tokenizer, program, chats, shown):
             errors += 1
         elif text is not None and answer.get("text") == text:
             same += 1
-        elif text is not None and "error" in answer and names_object(tokenizer, chat, text, answer["error"]):
+        elif text is not None and "error" in answer and names_object(tokenizer, chat, answer["error"]):
             names += 1
         else:
             differences += 1

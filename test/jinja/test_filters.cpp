@@ -70,6 +70,8 @@ TEST_CASE("numbers") {
   CHECK(render("{{ -0.0|round(0, 'ceil') }} {{ -0.3|round(0, 'ceil') }} {{ -0.0|round }}") ==
         "0.0 0.0 -0.0");
   CHECK(failure("{{ ('inf'|float)|round(0, 'floor') }}").find("finite") != std::string::npos);
+  CHECK(failure("{{ [nowhere, 1]|min }}") == "t, line 1: 'nowhere' is undefined");
+  CHECK(render("{{ [nowhere]|max }}{{ []|max }}") == "");
   CHECK(render("{{ 1e20 is even }} {{ 1e30 is divisibleby(1e25) }}") == "True False");
 }
 
