@@ -141,11 +141,13 @@ Value extreme(const Value& value, Parameters& p) {
   const Value attribute = p.take("attribute", None{});
   p.finish();
   Value best = undefined("No aggregated item, sequence was empty."), best_key;
+  bool first = true;
   for (const Value& item : iterate(value)) {
     const Value part = attribute_of(item, attribute);
     const Value key = case_sensitive ? part : without_case(part);
-    const bool better = best.is_undefined() || (largest ? compare(key, best_key, ">") > 0
-                                                        : compare(key, best_key, "<") < 0);
+    const bool better =
+        first || (largest ? compare(key, best_key, ">") > 0 : compare(key, best_key, "<") < 0);
+    first = false;
     if (!better) continue;
     best = item;
     best_key = key;

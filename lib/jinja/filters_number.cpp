@@ -139,7 +139,9 @@ Value round(const Value& value, Parameters& p) {
   if (method != "ceil" && method != "floor") p.fail("takes common, ceil or floor as 'method'");
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = *value.number() * unit;
-  return (method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit;
+  if (!std::isfinite(scaled)) p.fail("takes a finite number for 'method'");
+  // Python's ceil and floor give an integer, which has no negative zero.
+  return ((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / unit;
 }
 
 Value sum(const Value& value, Parameters& p) {

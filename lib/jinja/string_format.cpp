@@ -1,5 +1,6 @@
 // text % values and text.format(...).
 
+#include <cmath>
 #include <string_view>
 
 #include "jinja/format_spec.h"
@@ -57,8 +58,14 @@ std::string converted(const Value& value, FormatSpec spec, char type, bool escap
   }
   if (type == 'i' || type == 'u') type = 'd';
   spec.type = type;
-  const bool truncates = type == 'd' && value.is<double>();
-  return apply_format_spec(truncates ? Value(static_cast<int64_t>(*value.number())) : value, spec);
+  if (type != 'd' || !value.is<double>()) return apply_format_spec(value, spec);
+  const double whole = std::trunc(*value.number());
+  if (!std::isfinite(whole)) throw EvalError("format: %d takes a finite number");
+  if (std::fabs(whole) < 0x1p63) return apply_format_spec(static_cast<int64_t>(whole), spec);
+  if (spec.precision >= 0) throw EvalError("a precision is not allowed for an integer");
+  spec.type = 'f';  // has all digits of such a number
+  spec.precision = 0;
+  return apply_format_spec(whole, spec);
 }
 
 /// What stands between % and the type: flags, width, precision.

@@ -186,10 +186,9 @@ Value title(const std::string& text, Parameters&) {
   bool inside = false;  // a word
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    const bool cased = is_cased(next_code_point(text, at));
-    const std::string c = text.substr(begin, at - begin);
-    out += inside ? to_lower(c) : to_upper(c);
-    inside = cased;
+    const uint32_t c = next_code_point(text, at);
+    out += inside ? to_lower(text, begin, at) : to_title(c);
+    inside = is_cased(c);
   }
   return out;
 }
@@ -199,8 +198,8 @@ Value swapcase(const std::string& text, Parameters&) {
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
     const uint32_t c = next_code_point(text, at);
-    const std::string one = text.substr(begin, at - begin);
-    out += simple_lower(c) != c ? to_lower(one) : to_upper(one);
+    const std::string_view one = std::string_view(text).substr(begin, at - begin);
+    out += is_upper(c) ? to_lower(text, begin, at) : is_lower(c) ? to_upper(one) : std::string(one);
   }
   return out;
 }

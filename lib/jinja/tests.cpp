@@ -13,13 +13,11 @@ namespace {
 
 using Test = bool (*)(const Value& value, Parameters& parameters);
 
-int64_t remainder(const Value& value, const Value& divisor) {
+double remainder(const Value& value, const Value& divisor) {
   const Value rest = binary_operation("%", value, divisor);
   const auto number = rest.number();
   if (!number) throw EvalError("takes a number");
-  return *number == static_cast<double>(static_cast<int64_t>(*number))
-             ? static_cast<int64_t>(*number)
-             : -1;
+  return *number;
 }
 
 bool is_iterable(const Value& value) {

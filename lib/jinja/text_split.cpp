@@ -136,15 +136,8 @@ std::string padded(const std::string& text, int64_t width, const std::string& fi
 std::string capitalized(const std::string& text) {
   if (text.empty()) return text;
   size_t first = 0;
-  next_code_point(text, first);
-  // The first character in title case: of a long upper case only the first letter is large.
-  const std::string upper = to_upper(text.substr(0, first));
-  size_t large = 0;
-  next_code_point(upper, large);
-  // The rest is lowered in place, so that a sigma knows what stands in front of it.
-  const std::string lower = to_lower(text);
-  const size_t head = to_lower(text.substr(0, first)).size();
-  return upper.substr(0, large) + to_lower(upper.substr(large)) + lower.substr(head);
+  const uint32_t c = next_code_point(text, first);
+  return to_title(c) + to_lower(text, first, text.size());
 }
 
 bool has_case(std::string_view text, bool upper) {
@@ -152,8 +145,7 @@ bool has_case(std::string_view text, bool upper) {
   for (size_t at = 0; at < text.size();) {
     const uint32_t c = next_code_point(text, at);
     if (!is_cased(c)) continue;
-    const bool is_upper = simple_lower(c) != c;
-    if (is_upper != upper) return false;
+    if (upper ? !is_upper(c) : !is_lower(c)) return false;
     any = true;
   }
   return any;

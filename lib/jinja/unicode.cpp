@@ -30,12 +30,21 @@ size_t length_of(unsigned char first) {
 
 /// The lower case of a capital sigma at the end of a word differs.
 bool ends_word(std::string_view text, size_t at, size_t after) {
-  size_t before = at;
-  while (before > 0 && is_continuation(text[before - 1])) --before;
-  if (before == 0) return false;
-  size_t position = before - 1;
-  if (!is_cased(next_code_point(text, position))) return false;
-  return after >= text.size() || !is_cased(next_code_point(text, after));
+  uint32_t c = 0;
+  do {
+    if (at == 0) return false;
+    do {
+      --at;
+    } while (at > 0 && is_continuation(text[at]));
+    size_t position = at;
+    c = next_code_point(text, position);
+  } while (is_case_ignorable(c));
+  if (!is_cased(c)) return false;
+  do {
+    if (after >= text.size()) return true;
+    c = next_code_point(text, after);
+  } while (is_case_ignorable(c));
+  return !is_cased(c);
 }
 
 }  // namespace
@@ -118,10 +127,12 @@ std::string to_upper(std::string_view text) {
   return out;
 }
 
-std::string to_lower(std::string_view text) {
+std::string to_lower(std::string_view text) { return to_lower(text, 0, text.size()); }
+
+std::string to_lower(std::string_view text, size_t at, size_t end) {
   constexpr uint32_t kSigma = 0x3A3, kFinalSigma = 0x3C2, kDottedI = 0x130;
   std::string out;
-  for (size_t at = 0; at < text.size();) {
+  while (at < end) {
     const size_t begin = at;
     const uint32_t c = next_code_point(text, at);
     if (c == kDottedI) {

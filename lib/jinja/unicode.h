@@ -27,12 +27,19 @@ uint32_t simple_upper(uint32_t code_point);
 uint32_t simple_lower(uint32_t code_point);
 /// The upper case of the few code points where it is several characters, else null.
 const char* long_upper(uint32_t code_point);
-inline bool is_cased(uint32_t c) {
-  return simple_upper(c) != c || simple_lower(c) != c || long_upper(c) != nullptr;
-}
+/// str.islower, str.isupper and str.istitle of one code point; a title letter is neither of both.
+bool is_lower(uint32_t code_point);
+bool is_upper(uint32_t code_point);
+bool is_title(uint32_t code_point);
+inline bool is_cased(uint32_t c) { return is_lower(c) || is_upper(c) || is_title(c); }
+/// Whether a word goes on behind it, as behind an apostrophe or an accent.
+bool is_case_ignorable(uint32_t code_point);
 
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
+/// The lower case of the bytes from `at` to `end`, which what stands around them can change.
+std::string to_lower(std::string_view text, size_t at, size_t end);
+std::string to_title(uint32_t code_point);
 
 /// The bytes of `text` without white space at its left and right end.
 std::string_view strip_space(std::string_view text, bool left, bool right);

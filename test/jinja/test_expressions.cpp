@@ -73,4 +73,20 @@ TEST_CASE("methods of strings and dicts") {
         "y ['b', 'a']");
   CHECK(render("{{ '%s=%03d %.1f' % ('a', 7, 2.25) }} {{ '{:>4}|{x}'.format('a', x=1) }}") ==
         "a=007 2.2    a|1");
+  CHECK(render("{{ '%03d|%+d|%25d' % (1e20, -9.5e18, 1e20) }}") ==
+        "100000000000000000000|-9500000000000000000|    100000000000000000000");
+  CHECK(failure("{{ '%d' % ('inf'|float) }}").find("finite") != std::string::npos);
+  CHECK(render("{{ '\u00df \u00df\u00df'.title() }}") == "Ss Ss\xC3\x9F");
+  // Title letters, an iota below, and an upper case of which the second character is the letter.
+  CHECK(render("{{ '\\u01c6 \\u1fb2 \\u1f80 \\u0149'.title() == "
+               "'\\u01c5 \\u1fba\\u0345 \\u1f88 \\u02bcN' }} "
+               "{{ '\\u10d0'.capitalize() == '\\u10d0' }}") == "True True");
+  // A sigma ends the word unless letters follow, also behind accents and apostrophes.
+  CHECK(render("{{ '\\u0391\\u03a3'.title() == '\\u0391\\u03c2' }} "
+               "{{ \"\\u0391\\u03a3'\\u0391\".lower() == \"\\u03b1\\u03c3'\\u03b1\" }} "
+               "{{ 'a\\u0301\\u03a3'.lower() == 'a\\u0301\\u03c2' }}") == "True True True");
+  // Letters without another case, and title letters.
+  CHECK(render("{{ '\\u00aa'.islower() }} {{ '\\u2102'.isupper() }} {{ '\\u01c5'.isupper() }} "
+               "{{ '\\u01c5'.swapcase() == '\\u01c5' }} {{ '\\ua69ca'.title() == '\\ua69ca' }}") ==
+        "True True False True True");
 }

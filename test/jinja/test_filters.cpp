@@ -66,6 +66,13 @@ TEST_CASE("numbers") {
   CHECK(render("{{ '42.9'|int }} {{ 'x'|int(7) }} {{ 'ff'|int(0, 16) }} {{ '1.5'|float }} "
                "{{ 2.5|round }} {{ 1.25|round(1) }} {{ 1.21|round(1, 'ceil') }} {{ -3|abs }}") ==
         "42 7 255 1.5 2.0 1.2 1.3 3");
+  // Python's ceil and floor give integers.
+  CHECK(render("{{ -0.0|round(0, 'ceil') }} {{ -0.3|round(0, 'ceil') }} {{ -0.0|round }}") ==
+        "0.0 0.0 -0.0");
+  CHECK(failure("{{ ('inf'|float)|round(0, 'floor') }}").find("finite") != std::string::npos);
+  CHECK(failure("{{ [nowhere, 1]|min }}") == "t, line 1: 'nowhere' is undefined");
+  CHECK(render("{{ [nowhere]|max }}{{ []|max }}") == "");
+  CHECK(render("{{ 1e20 is even }} {{ 1e30 is divisibleby(1e25) }}") == "True False");
 }
 
 TEST_CASE("tests") {
