@@ -120,7 +120,7 @@ void Binder::report_unknown(const Node& node, const std::string& path,
   const std::string prefix = path.empty() ? "" : path + ".";
   for (const auto& [name, child] : node.items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const Node* there = has_more ? here->find(name) : nullptr;
+    const Node* there = has_more ? here->child(name) : nullptr;
     if (there != nullptr) {
       const bool fixed = there->is_map() && !there->items().empty();
       if (fixed) report_unknown(child, prefix + name, {});
@@ -132,7 +132,16 @@ void Binder::report_unknown(const Node& node, const std::string& path,
     if (has_more) {
       for (const auto& item : here->items()) candidates.push_back(item.first);
     }
-    std::string problem = prefix + name + " (" + child.origin().text + ") is not a known key";
+    std::string problem =
+        prefix + (name.empty() ? "''" : name) + " (" + child.origin().text + ") is not a known key";
+    if (name.empty() || name.find('.') != std::string::npos) {
+      problems_.push_back({.text = problem + ": a name " +
+                                   (name.empty() ? "that is empty" : "with dots") +
+                                   " is one name here; a.b is written a: {b: VALUE}",
+                           .key = "",
+                           .unknown_key = true});
+      continue;
+    }
     const std::string old = about_old_key(also_known_.old_keys, prefix + name);
     const std::string sibling = old.empty() ? nearest_name(name, candidates) : "";
     const std::string near = sibling.empty() ? near_elsewhere(prefix + name) : prefix + sibling;

@@ -97,7 +97,7 @@ class Binder {
 
   template <class T>
   void field(const Node& parent, const std::string& path, const char* name, T& member) {
-    const Node* child = parent.is_map() ? parent.find(name) : nullptr;
+    const Node* child = parent.child(name);
     if (child == nullptr) {
       add(path + " is missing: no file sets it, or ~" + path + " deleted it");
     } else if (is_mandatory(*child)) {

@@ -123,8 +123,9 @@ class Resolver {
     const Place place{path, origin, interpolation.text};
     // The text is part of the identity: a default inside an interpolation stands at the same path.
     const std::pair<Path, std::string> id{path, interpolation.text};
-    const auto known = done_.find(id);
-    if (whole_ && known != done_.end()) return known->second;
+    auto& done = whole_ ? done_ : done_unresolved_;
+    const auto known = done.find(id);
+    if (known != done.end()) return known->second;
     const auto first = std::find(open_.begin(), open_.end(), id);
     if (first != open_.end()) {
       std::string chain;
@@ -140,7 +141,7 @@ class Resolver {
       fail(place, error.message);
     }
     open_.pop_back();
-    if (whole_) done_[id] = result;
+    done[id] = result;
     return result;
   }
 
@@ -290,6 +291,7 @@ class Resolver {
   const Node& root_;
   bool whole_ = true;  // maps and lists that are found are resolved too
   std::map<std::pair<Path, std::string>, Node> done_;
+  std::map<std::pair<Path, std::string>, Node> done_unresolved_;  // with what is inside as written
   std::vector<std::pair<Path, std::string>> open_;
   size_t depth_ = 0;
 };

@@ -274,11 +274,26 @@ class Evaluator {
 
 }  // namespace
 
+namespace {
+
+/// sort([b,a]) and shuffle([b,a]) are casts: one list, sorted.
+bool is_cast(std::string_view text, const SweepCall& call) {
+  if (call.name != "sort" && call.name != "shuffle") return false;
+  std::vector<Piece> positional;
+  for (const SweepArgument& argument : call.arguments) {
+    if (argument.name.empty() || argument.name == "list") positional.push_back(argument.value);
+  }
+  return positional.size() == 1 && !positional[0].empty() && text[positional[0].begin] == '[';
+}
+
+}  // namespace
+
 bool is_sweep_value(std::string_view text, size_t start) {
   const Piece all = trimmed_piece(text, {start, text.size()});
   try {
     const auto [pieces, end] = split_at_commas(text.substr(0, all.end), all.begin);
-    return end == all.end && (pieces.size() > 1 || call_in(text, all));
+    const auto call = call_in(text, all);
+    return end == all.end && (pieces.size() > 1 || (call && !is_cast(text, *call)));
   } catch (const GrammarError&) {
     return false;
   }
@@ -288,7 +303,8 @@ std::optional<std::vector<std::string>> sweep_values(std::string_view text, size
                                                      const GroupOptions& options) {
   const Piece all = trimmed_piece(text, {start, text.size()});
   const Evaluator evaluator(text, options);
-  if (const auto call = call_in(text, all)) {
+  const auto call = call_in(text, all);
+  if (call && !is_cast(text, *call)) {
     std::vector<std::string> values = evaluator.values(*call);
     if (values.empty()) fail(*call, "has no values");
     return values;

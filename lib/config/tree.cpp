@@ -109,6 +109,13 @@ const Node* Node::find(std::string_view path) const {
   }
   return nullptr;
 }
+const Node* Node::child(std::string_view name) const {
+  if (!is_map()) return nullptr;
+  for (const auto& [own, value] : items()) {
+    if (own == name) return &value;
+  }
+  return nullptr;
+}
 Node* Node::find(std::string_view path) {
   return const_cast<Node*>(std::as_const(*this).find(path));
 }

@@ -57,6 +57,8 @@ class Node {
   /// The child at a dotted path ("a.b.c", list elements by number), or nullptr.
   const Node* find(std::string_view path) const;
   Node* find(std::string_view path);
+  /// The child of a map by its whole name, dots and all, or nullptr.
+  const Node* child(std::string_view name) const;
   /// Sets the child at a dotted path, creating maps on the way. expects no scalar in between.
   void set(std::string_view path, Node value);
   bool erase(std::string_view path);

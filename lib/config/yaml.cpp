@@ -244,8 +244,9 @@ void refuse_directives(const std::string& text, const Reader& reader) {
   }
 }
 
-/// Counts documents, and looks at the names of anchors. The library makes them up without end out
-/// of some texts (","), so they are not loaded before they are counted.
+/// Counts documents, and looks at the names of anchors and at aliases, which may not recur. The
+/// library makes them up without end out of some texts (","), so they are not loaded before they
+/// are counted.
 class DocumentCounter : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -254,15 +255,22 @@ class DocumentCounter : public YAML::EventHandler {
   }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (std::find(open.begin(), open.end(), anchor) == open.end()) return;
+    throw YAML::ParserException(mark, "an alias inside the value that it stands for");
+  }
   void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
                 const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open.push_back(anchor);
+  }
+  void OnSequenceEnd() override { open.pop_back(); }
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open.push_back(anchor);
+  }
+  void OnMapEnd() override { open.pop_back(); }
 
   void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
     const auto of_name = [](unsigned char c) {
@@ -277,6 +285,7 @@ class DocumentCounter : public YAML::EventHandler {
   int count = 0;
   YAML::Mark start;  // of the last
   std::set<std::string> anchors;
+  std::vector<YAML::anchor_t> open;  // of the maps and lists around; 0 without one
 };
 
 void refuse_second_document(const std::string& text, const Reader& reader) {

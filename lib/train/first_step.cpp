@@ -13,6 +13,7 @@ std::vector<int64_t> first_step_lengths(const TrainConfig& config, const Inputs&
   if (inputs.prompt_ids.empty()) return lengths;
   const DataConfig& d = config.data;
   const int64_t n = config.actor_rollout_ref.rollout.n;
+  const int64_t longest = config.actor_rollout_ref.rollout.response_length;
   const int64_t mini_batch = config.actor_rollout_ref.actor.ppo_mini_batch_size * n;
   const data::PromptOrder order(static_cast<int64_t>(inputs.prompt_ids.size()), d.train_batch_size,
                                 d.shuffle, static_cast<uint64_t>(d.seed.value_or(0)));
@@ -20,7 +21,7 @@ std::vector<int64_t> first_step_lengths(const TrainConfig& config, const Inputs&
     const auto prompt = static_cast<int64_t>(inputs.prompt_ids[static_cast<size_t>(row)].size());
     for (int64_t response = 0; response < n; ++response) {
       const int64_t place = static_cast<int64_t>(lengths.size()) % mini_batch + 1;
-      const int64_t spread = std::max<int64_t>(1, d.max_response_length * place / mini_batch);
+      const int64_t spread = std::max<int64_t>(1, longest * place / mini_batch);
       lengths.push_back(prompt + response_length.value_or(spread));
     }
   }

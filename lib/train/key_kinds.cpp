@@ -72,6 +72,7 @@ std::vector<KeyAnswer> answers_of_rank(Rank rank, const std::string& key) {
 bool sets_unread(const config::Node& node, const std::string& key) {
   if (!node.is_map() || node.items().empty()) return !is_shipped(node.origin()) && !is_bound(key);
   return std::any_of(node.items().begin(), node.items().end(), [&](const auto& item) {
+    if (item.first.empty() || item.first.find('.') != std::string::npos) return true;
     return sets_unread(item.second, key.empty() ? item.first : key + "." + item.first);
   });
 }
@@ -144,6 +145,11 @@ config::KnownKeys known_keys(const config::Node& tree) {
 bool is_read(const std::string& key) {
   const std::vector<KeyAnswer> answers = answers_about(key);
   if (answers.empty() || answers[0].kind != KeyKind::kHonoured) return false;
+  constexpr std::string_view kRewards = "reward.reward_kwargs.";
+  if (key.starts_with(kRewards)) {
+    const std::string name = key.substr(kRewards.size());
+    return name == "max_resp_len" || name.starts_with("overlong_buffer_cfg");
+  }
   constexpr std::string_view kGroup = ".override_transformer_config.";
   const size_t at = key.find(kGroup);
   if (at == std::string::npos) return true;

@@ -55,8 +55,8 @@ void append(std::vector<MemoryMoment>& moments, const std::vector<MemoryMoment>&
 MemoryMoment log_prob_gather(const MemoryShapes& shapes, int64_t responses,
                              const TrainConfig& config) {
   MemoryMoment moment{"log-probs of all ranks", {}};
-  const int64_t bytes =
-      responses * config.data.max_response_length * 2 * static_cast<int64_t>(sizeof(double));
+  const int64_t bytes = responses * config.actor_rollout_ref.rollout.response_length * 2 *
+                        static_cast<int64_t>(sizeof(double));
   moment.bytes.add(MemoryTag::kComm, bytes + reduction_bytes(shapes, bytes));
   return moment;
 }
@@ -70,7 +70,7 @@ std::vector<MemoryMoment> step_moments(const MemoryShapes& shapes, const TrainCo
 
   // Every sample has at most so many rows that predict a response token.
   const auto with_head = [&](int64_t all, int64_t samples) -> MicroBatchRows {
-    return {all, std::min(all, samples * config.data.max_response_length)};
+    return {all, std::min(all, samples * rollout.response_length)};
   };
   const int64_t mini = config.actor_rollout_ref.actor.ppo_mini_batch_size * rollout.n;
   std::vector<MemoryMoment> moments =

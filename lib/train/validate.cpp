@@ -11,7 +11,7 @@ int64_t longest_sequence(const TrainConfig& config) {
   // Larger lengths are refused; the sum of two of them is still a number.
   const auto length = [](int64_t a, int64_t b) { return std::min(std::max(a, b), kMaxCount); };
   return length(config.data.max_prompt_length, rollout.prompt_length) +
-         length(config.data.max_response_length, rollout.response_length);
+         length(rollout.response_length, rollout.response_length);
 }
 
 namespace {
@@ -19,12 +19,12 @@ namespace {
 /// --assume-response-length is a length that this run's responses can have.
 void check_assumed_length(const TrainConfig& config, int64_t length, Findings& findings) {
   const std::string flag = "--assume-response-length " + std::to_string(length) + ": ";
-  const int64_t longest = config.data.max_response_length;
+  const int64_t longest = config.actor_rollout_ref.rollout.response_length;
   if (config.actor_rollout_ref.rollout.name == "replay") {
     findings.add_text(flag + findings.about("actor_rollout_ref.rollout.name") +
                       " has responses of recorded lengths; leave the flag out");
   } else if (is_count(longest) && (length < 1 || length > longest)) {
-    findings.add_text(flag + "must be from 1 to " + findings.about("data.max_response_length"));
+    findings.add_text(flag + "must be from 1 to " + findings.about(response_key(config)));
   }
 }
 

@@ -155,15 +155,18 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
 
 }  // namespace
 
+std::string response_key(const TrainConfig& config) {
+  return config.data.max_response_length == config.actor_rollout_ref.rollout.response_length
+             ? "data.max_response_length"
+             : "actor_rollout_ref.rollout.response_length";
+}
+
 std::string longest_text(const TrainConfig& config, const Findings& findings) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   const std::string prompt = config.data.max_prompt_length >= rollout.prompt_length
                                  ? "data.max_prompt_length"
                                  : "actor_rollout_ref.rollout.prompt_length";
-  const std::string response = config.data.max_response_length >= rollout.response_length
-                                   ? "data.max_response_length"
-                                   : "actor_rollout_ref.rollout.response_length";
-  return findings.about(prompt) + " + " + findings.about(response) + " = " +
+  return findings.about(prompt) + " + " + findings.about(response_key(config)) + " = " +
          text(longest_sequence(config)) + " tokens";
 }
 

@@ -47,6 +47,8 @@ std::optional<parallel::AxisSizes> axis_sizes(const TrainConfig& config);
 
 /// The longest prompt and response with their keys, and their sum; what of them fits in `capacity`
 /// tokens.
+/// The key that says how long a response may be: the rollout's, which follows data's.
+std::string response_key(const TrainConfig& config);
 std::string longest_text(const TrainConfig& config, const Findings& findings);
 std::string fits_text(const TrainConfig& config, int64_t capacity);
 
@@ -72,6 +74,11 @@ std::string nearest_sizes(const LayoutRule& rule);
 std::string world_text(int64_t world, const Findings& findings);
 /// The world is a multiple of tp * pp * cp, all of them positive; shared with --plan.
 void check_divisible(const LayoutRule& rule, Findings& findings);
+
+/// Names in the free map override_transformer_config that nothing reads: what would make another
+/// model is refused, the rest has no effect.
+struct Role;
+void check_unread_overrides(const Role& role, Findings& findings);
 
 /// The two roles with a Megatron block, and the tree's name of the block.
 struct Role {

@@ -40,26 +40,10 @@ void check_router_replay(const Role& role, Findings& findings) {
                "must be disabled");
 }
 
-/// The map is free-form; a key without effect is worth a word.
-void warn_unread(const Role& role, Findings& findings) {
-  const std::vector<std::string>& read = read_transformer_overrides();
-  const config::Node& overrides = role.megatron->override_transformer_config;
-  if (!overrides.is_map()) return;
-  for (const auto& [name, value] : overrides.items()) {
-    const std::string field = std::string(kOverride) + "." + name;
-    if (contains(read, name) || inherited(findings, role, field)) continue;
-    const bool of_experts = name.starts_with("moe_") || name == "num_moe_experts";
-    const std::string near = of_experts ? "" : config::nearest_name(name, read);
-    findings.warn(findings.about(role.key + "." + field) + " has no effect" +
-                  (of_experts     ? ": it is of mixture-of-experts models"
-                   : near.empty() ? ""
-                                  : "; did you mean " + near + "?"));
-  }
-}
-
 /// verl: dynamic CP requires it. Static CP packs in any case, to the same numbers: no effect.
 void check_packing(bool packs, bool dynamic, const std::string& key, Findings& findings) {
-  findings.require(packs || !dynamic, key, "Dynamic CP requires use_remove_padding=True");
+  findings.require(packs || !dynamic, key,
+                   "Dynamic CP requires use_remove_padding=True; must be True");
 }
 
 /// What neither static nor dynamic CP runs here.
@@ -92,7 +76,7 @@ void check_megatron_features(const Role& role, Findings& findings) {
     findings.add(role.key + "." + kOverride + "." + problem.substr(0, colon),
                  problem.substr(colon + 2));
   }
-  warn_unread(role, findings);
+  check_unread_overrides(role, findings);
 }
 
 }  // namespace

@@ -78,9 +78,26 @@ void check_world(const TrainConfig& config, Findings& findings) {
                     world_text(config.world_size(), findings));
 }
 
+/// What somebody set for a reference that does not run.
+void warn_without_reference(Findings& findings) {
+  std::vector<std::string> names;
+  for (const char* field : {"tensor_model_parallel_size", "context_parallel_size",
+                            "dynamic_context_parallel", "dtype"}) {
+    const std::string key = std::string("actor_rollout_ref.ref.megatron.") + field;
+    const config::Node* own = findings.tree().find(key);
+    const config::Node* actor =
+        findings.tree().find(std::string("actor_rollout_ref.actor.megatron.") + field);
+    if (own == nullptr || actor == nullptr || config::same_values(*own, *actor)) continue;
+    if (!is_shipped(own->origin())) names.push_back(findings.about(key));
+  }
+  if (names.empty()) return;
+  findings.warn(join(names) + (names.size() == 1 ? " has" : " have") +
+                " no effect: no reference runs (no KL asks for one)");
+}
+
 /// One engine runs both roles, so they share one layout.
 void check_reference_layout(const TrainConfig& config, Findings& findings) {
-  if (!config.uses_reference()) return;
+  if (!config.uses_reference()) return warn_without_reference(findings);
   const MegatronConfig& actor = config.actor_rollout_ref.actor.megatron;
   const MegatronConfig& ref = config.actor_rollout_ref.ref.megatron;
   const auto same = [&](bool equal, const std::string& field, const std::string& why) {

@@ -82,6 +82,22 @@ TEST_CASE("a dry run under responses of an assumed length") {
                               ContainsSubstring("\n   7   0   3   1          7    7\n"));
 }
 
+TEST_CASE("a dry run's longest response is the rollout's") {
+  const auto totals = [](const std::vector<std::string>& more) {
+    const std::string out = dry_run(more).out;
+    const size_t at = out.find("estimated totals of ");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at);
+  };
+  const std::string ours = kA + "rollout.response_length=5";
+  CHECK(totals({ours}) != totals({}));
+  CHECK(totals({ours}) == totals({"data.max_response_length=5"}));
+  const Outcome beyond = dry_run({ours, "--assume-response-length=6"});
+  CHECK(beyond.code == 2);
+  CHECK_THAT(beyond.err,
+             ContainsSubstring("must be from 1 to " + kA + "rollout.response_length = 5"));
+}
+
 TEST_CASE("a dry run of thousands of ranks takes no time to speak of") {
   const auto start = std::chrono::steady_clock::now();
   const Outcome outcome = dry_run({"--assume-response-length=20", "trainer.device=cuda",

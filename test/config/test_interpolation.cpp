@@ -166,3 +166,20 @@ TEST_CASE("interpolation: errors name the key, the text and the place") {
   for (int i = 0; i < 3000; ++i) deep = "${" + deep + "}";
   CHECK(contains(error_of("'" + deep + "'"), "the interpolations are nested too deeply"));
 }
+
+TEST_CASE("interpolation: each key is followed once, also inside a text") {
+  std::string yaml = "a0: x\n";
+  for (int i = 1; i < 16; ++i) {
+    yaml += "a" + std::to_string(i) + ": ${.a" + std::to_string(i - 1) + "}${.a" +
+            std::to_string(i - 1) + "}\n";
+  }
+  // Thirty more of one character: two to the thirty if each were followed twice.
+  yaml += "b0: ''\n";
+  for (int i = 1; i < 40; ++i) {
+    yaml += "b" + std::to_string(i) + ": ${.b" + std::to_string(i - 1) + "}${.b" +
+            std::to_string(i - 1) + "}\n";
+  }
+  const Node tree = resolve(composed({{"main.yaml", yaml}}, {}));
+  CHECK(tree.find("a15")->get_if<std::string>()->size() == 32768);
+  CHECK(tree.find("b39")->get_if<std::string>()->empty());
+}

@@ -110,7 +110,9 @@ TEST_CASE("sweep: forms") {
 TEST_CASE("sweep: what is one value is no sweep") {
   for (const std::string text :
        {"a=1", "a=", "a", "~a", "a=[1,2]", "a={x:1,y:2}", "a='1,2'", R"(a=1\,2)", "a=${x:1,2}",
-        "a='choice(1,2)'", "a=choice", "a=[choice(1,2)]", "a=int(1.5)", "a=xchoice(1,2)",
+        "a='choice(1,2)'", "a=choice", "a=[choice(1,2)]", "a=int(1.5)",
+        // Casts of one list.
+        "a=sort([b,a])", "a=shuffle([1,2])", "a=sort(list=[2,1],reverse=true)", "a=xchoice(1,2)",
         // Malformed: left to whoever reads values.
         "a=[1,2", "a=1,2]", "a='x,y", "a=${x,y"}) {
     INFO(text);

@@ -121,6 +121,9 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(contains(error("a: !!int 1.5\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:int is not"));
   CHECK(contains(error("a: !!int ' '\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:int is not"));
   CHECK(contains(error("a: !\"x\"\n"), "f.yaml:1:4: the tag ! is not supported"));
+  CHECK(contains(error("a: &x {b: *x}\n"), "an alias inside the value that it stands for"));
+  CHECK(contains(error("a: &x {<<: *x}\n"), "an alias inside the value that it stands for"));
+  CHECK(contains(error("&x [*x]\n"), "an alias inside the value that it stands for"));
   CHECK(contains(error("a: [!]\n"), "f.yaml:1:5: a ! with nothing behind it"));
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));

@@ -255,6 +255,42 @@ TEST_CASE("all failures come in one numbered report") {
                           ContainsSubstring("\n  3. trainer.total_epochs = 0 (override 20): "));
 }
 
+TEST_CASE("a name of the transformer's that would make another model is refused, but for ours") {
+  const std::string overrides = "+" + kMegatron + "override_transformer_config.";
+  for (const char* bad : {"attention_dropout=0.1", "num_layers=1", "normalization=LayerNorm",
+                          "softmax_scale=2", "window_size=[3,0]", "gated_linear_unit=False"}) {
+    CHECK_THAT(failure(valid_run(), {overrides + bad}),
+               ContainsSubstring("has 1 problem") &&
+                   ContainsSubstring("would make another model and is not read"));
+  }
+  for (const char* ours : {"attention_dropout=0.0", "normalization=RMSNorm", "swiglu=True"}) {
+    CHECK(failure(valid_run(), {overrides + ours}) == "valid");
+  }
+}
+
+TEST_CASE("a dotted or an empty name in a file is not the key that it looks like") {
+  const auto said = [](const std::string& key) {
+    test::Configured c = configured(valid_run(), {});
+    c.tree.items().emplace_back(key, config::Node(int64_t{3}, config::Origin{"run.yaml:2"}));
+    try {
+      train::validate(c.config, c.tree);
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+    return std::string("valid");
+  };
+  CHECK_THAT(said("trainer.total_epochs"),
+             ContainsSubstring("trainer.total_epochs (run.yaml:2) is not a known key: a name with "
+                               "dots is one name here; a.b is written a: {b: VALUE}"));
+  CHECK_THAT(said(""), ContainsSubstring("'' (run.yaml:2) is not a known key"));
+}
+
+TEST_CASE("what is set for a reference that does not run is named") {
+  const auto lines = warnings({kA + "ref.megatron.tensor_model_parallel_size=7"});
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], ContainsSubstring("no effect: no reference runs"));
+}
+
 TEST_CASE("what is only a warning") {
   const auto one = [](const std::vector<std::string>& more) {
     const std::vector<std::string> lines = warnings(more);
