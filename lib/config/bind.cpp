@@ -10,6 +10,9 @@ namespace verlcpp::config {
 
 namespace {
 
+/// So many missing keys of one group are one problem: the group is.
+constexpr size_t kMissingGroup = 4;
+
 /// What to say more about a text where a number is wanted: it may be one in quotes, or too large.
 std::string about_text(const Node& node) {
   const auto* text = node.get_if<std::string>();
@@ -20,7 +23,8 @@ std::string about_text(const Node& node) {
   const size_t sign = (*text)[0] == '-' || (*text)[0] == '+' ? 1 : 0;
   const bool digits =
       text->size() > sign && text->find_first_not_of("0123456789", sign) == std::string::npos;
-  return digits ? " of 64 bits, which this is not" : "";
+  const bool zero = digits && (*text)[sign] == '0';
+  return zero ? ", without zeros in front" : digits ? " of 64 bits, which this is not" : "";
 }
 
 [[noreturn]] void fail(const Node& node, const std::string& path, const std::string& wanted) {
@@ -160,13 +164,38 @@ std::vector<std::string> Binder::unknown_keys() const {
   return texts;
 }
 
+std::vector<std::string> Binder::lacking(const std::string& group) const {
+  std::vector<std::string> names;
+  for (const Problem& problem : problems_) {
+    if (!problem.missing.empty() && problem.group == group) names.push_back(problem.missing);
+  }
+  return names;
+}
+
+std::vector<std::string> Binder::missing_groups() const {
+  std::vector<std::string> texts;
+  std::set<std::string> said;
+  for (const Problem& problem : problems_) {
+    const std::vector<std::string> names = lacking(problem.group);
+    const bool whole = !problem.missing.empty() && names.size() >= kMissingGroup;
+    if (!whole || !said.insert(problem.group).second) continue;
+    const std::string group = problem.group.substr(0, problem.group.size() - 1);
+    texts.push_back((group.empty() ? "the configuration" : group) + " lacks " + names[0] + ", " +
+                    names[1] + " and " + std::to_string(names.size() - 2) +
+                    " more: a group of the defaults list that holds them is left out, or another "
+                    "stands in its place");
+  }
+  return texts;
+}
+
 std::vector<std::string> Binder::problems() const {
   std::set<std::string> said;
   for (const Problem& problem : problems_) {
     if (!problem.key.empty() && !also_known_.follows(problem.key)) said.insert(problem.cause());
   }
-  std::vector<std::string> texts;
+  std::vector<std::string> texts = missing_groups();
   for (const Problem& problem : problems_) {
+    if (!problem.missing.empty() && lacking(problem.group).size() >= kMissingGroup) continue;
     const bool follows = !problem.key.empty() && also_known_.follows(problem.key);
     if (!follows || said.insert(problem.cause()).second) texts.push_back(problem.text);
   }

@@ -99,7 +99,11 @@ class Binder {
   void field(const Node& parent, const std::string& path, const char* name, T& member) {
     const Node* child = parent.child(name);
     if (child == nullptr) {
-      add(path + " is missing: no file sets it, or ~" + path + " deleted it");
+      problems_.push_back(
+          {.text = path + " is missing: no file sets it, or ~" + path + " deleted it",
+           .key = "",
+           .group = path.substr(0, path.size() - std::string_view(name).size()),
+           .missing = name});
     } else if (is_mandatory(*child)) {
       add(path + " (" + child->origin().text + ") has no default: give it a value");
     } else if constexpr (requires(Level & level) { member.fields(level); }) {
@@ -119,6 +123,9 @@ class Binder {
   }
   /// OmegaConf's marker `???`: somebody has to set it.
   static bool is_mandatory(const Node& node);
+  /// The missing keys of one group; a line for every group that lacks many.
+  std::vector<std::string> lacking(const std::string& group) const;
+  std::vector<std::string> missing_groups() const;
   /// A key of another group that may have been meant; "" when none is near.
   std::string near_elsewhere(const std::string& key) const;
   /// The keys of `node`, which stands at `path`, that are neither in `known` nor in also_known_.
@@ -131,8 +138,11 @@ class Binder {
   }
 
   struct Problem {
-    std::string text, key;
+    std::string text;
+    std::string key = "";
     bool unknown_key = false;
+    std::string group = "";    // of a key that is not there: what it is in, with the dot
+    std::string missing = "";  // and its name
     /// What is wrong with which value from where, whatever key it reached.
     std::string cause() const { return key.empty() ? "" : text.substr(key.size()); }
   };

@@ -39,7 +39,7 @@ void expand_paths(TrainConfig& config) {
 }
 
 bool has_shipped(const config::Node& tree) {
-  if (!tree.is_map() || tree.items().empty()) return is_shipped(tree.origin());
+  if (!tree.is_map()) return is_shipped(tree.origin());
   return std::any_of(tree.items().begin(), tree.items().end(),
                      [](const auto& item) { return has_shipped(item.second); });
 }
@@ -47,8 +47,9 @@ bool has_shipped(const config::Node& tree) {
 /// A primary file without a defaults list holds its own keys alone, as in Hydra; one message says
 /// so instead of one for each key that it lacks.
 void refuse_bare_file(const config::Node& tree) {
-  if (!tree.is_map() || tree.items().empty() || has_shipped(tree)) return;
-  const std::string origin = tree.items().front().second.origin().text;
+  if (!tree.is_map() || has_shipped(tree)) return;
+  const bool empty = tree.items().empty();
+  const std::string origin = empty ? "the primary file" : tree.items().front().second.origin().text;
   throw ConfigError(origin.substr(0, origin.find(':')) +
                     ": no defaults list leads to verl's defaults, so that every other key is "
                     "missing; begin the file with\n  defaults:\n    - ppo_megatron_trainer\n"

@@ -150,7 +150,9 @@ void check_config_text(const TrainConfig& config, const std::string& json, Findi
   check_weights(config.actor_rollout_ref.model, findings);
   try {
     const model::ModelConfig model = parsed_model(config.actor_rollout_ref.model, json);
-    const int64_t longest = longest_sequence(config);
+    const int64_t longest = is_count(config.actor_rollout_ref.rollout.response_length)
+                                ? longest_sequence(config)
+                                : 0;  // no length, which is said elsewhere
     if (model.max_positions > 0 && longest > model.max_positions) {
       findings.add_text(longest_text(config, findings) + ", but the model (" + findings.about(key) +
                         ") has max_position_embeddings = " + std::to_string(model.max_positions) +
