@@ -9,9 +9,8 @@ namespace verlcpp::train {
 int64_t longest_sequence(const TrainConfig& config) {
   const RolloutConfig& rollout = config.actor_rollout_ref.rollout;
   // Larger lengths are refused; the sum of two of them is still a number.
-  const auto length = [](int64_t a, int64_t b) { return std::min(std::max(a, b), kMaxCount); };
-  return length(config.data.max_prompt_length, rollout.prompt_length) +
-         length(rollout.response_length, rollout.response_length);
+  const int64_t prompt = std::max(config.data.max_prompt_length, rollout.prompt_length);
+  return std::min(prompt, kMaxCount) + std::min(rollout.response_length, kMaxCount);
 }
 
 namespace {

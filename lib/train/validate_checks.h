@@ -75,17 +75,15 @@ std::string world_text(int64_t world, const Findings& findings);
 /// The world is a multiple of tp * pp * cp, all of them positive; shared with --plan.
 void check_divisible(const LayoutRule& rule, Findings& findings);
 
-/// Names in the free map override_transformer_config that nothing reads: what would make another
-/// model is refused, the rest has no effect.
-struct Role;
-void check_unread_overrides(const Role& role, Findings& findings);
-
 /// The two roles with a Megatron block, and the tree's name of the block.
 struct Role {
   std::string name, key;
   const MegatronConfig* megatron;
 };
 std::vector<Role> roles(const TrainConfig& config);
+/// Names in the free map override_transformer_config that nothing reads: what would make another
+/// model is refused, the rest has no effect.
+void check_unread_overrides(const Role& role, Findings& findings);
 /// True when the reference only inherits the actor's value of `field` in the Megatron block, so
 /// that one line about the actor says it all.
 bool inherited(const Findings& findings, const Role& role, const std::string& field);
