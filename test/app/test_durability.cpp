@@ -79,7 +79,13 @@ TEST_CASE("killed at fifty moments, the same command reaches the uninterrupted r
     const double left = static_cast<double>(kSteps - tracked_step(parts.path())) / kSteps;
     Child child(durable_run(parts.path()));
     if (killed % 5 == 4) {
-      child.wait_until([&] { return saving(parts.path()); });  // too short to be met by chance
+      // A save is too short to be met by chance. One torn before is removed as the run starts, so
+      // that this kill always meets a run beyond its start, which has said what it found.
+      bool removed = false;
+      child.wait_until([&] {
+        removed = removed || !saving(parts.path());
+        return removed && saving(parts.path());
+      });
     } else {
       std::this_thread::sleep_for(one_run * std::max(left, 0.1) * moment(random));
     }
