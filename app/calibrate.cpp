@@ -54,7 +54,8 @@ void forget_cost_files(config::Node& tree) {
     const std::string key =
         std::string("actor_rollout_ref.") + role + ".megatron.dynamic_cp_cost_model";
     if (tree.find(key) != nullptr) {
-      tree.set(key, config::Node(config::Scalar{}, config::Origin{"--calibrate"}));
+      tree.set(key, config::Node(config::Scalar{},
+                                 config::Origin{"--calibrate", config::Origin::Source::kFlag}));
     }
   }
 }

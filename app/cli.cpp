@@ -79,6 +79,7 @@ CLI::Option* define_multirun(CLI::App& cli, Options& options) {
   cli.add_flag("--stop-on-failure", options.stop_on_failure,
                "with -m: no further job after one that failed")
       ->needs(multirun);
+  cli.add_option("--sweep-job", options.sweep_job)->expected(2)->group("");  // hidden
   return multirun;
 }
 
@@ -250,10 +251,11 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
 std::vector<config::SearchPath> search_path(const Options& options) {
   const std::filesystem::path name = options.config_name;
   if (name.is_absolute() || options.config_name.starts_with(".")) {
-    const std::string folder = name.parent_path().string();
+    const bool is_file = name.has_parent_path() && name.has_stem() && name.stem() != "..";
     throw ConfigError("--config-name " + options.config_name +
                       ": must be a name inside the folder of --config-dir; valid: --config-dir=" +
-                      folder + " --config-name=" + name.stem().string());
+                      (is_file ? name.parent_path().string() : "FOLDER") +
+                      " --config-name=" + (is_file ? name.stem().string() : "NAME"));
   }
   std::vector<config::SearchPath> path;
   if (!options.config_dir.empty()) {

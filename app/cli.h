@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,12 @@
 #include "config/compose.h"
 
 namespace verlcpp::app {
+
+/// Which job of a sweep a process is, if it is one, and when the run or the sweep began.
+struct SweepMember {
+  std::optional<int64_t> number;
+  std::time_t now = 0;
+};
 
 /// What the command line asks for.
 struct Options {
@@ -28,7 +35,8 @@ struct Options {
   std::vector<std::string> calibrate_checks;
   bool json = false;  // --format json
   bool multirun = false;
-  bool stop_on_failure = false;  // of a sweep
+  bool stop_on_failure = false;    // of a sweep
+  std::vector<int64_t> sweep_job;  // for the processes of a sweep: its number, when the sweep began
   std::vector<std::string> overrides;
 };
 

@@ -1,13 +1,14 @@
 #include "app/configuration.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <regex>
+#include <system_error>
+#include <utility>
 
 #include "app/result_file.h"
 #include "base/error.h"
 #include "config/hydra_keys.h"
+#include "config/interpolation.h"
 #include "config/override.h"
 #include "config/scalar.h"
 #include "train/key_kinds.h"
@@ -38,20 +39,6 @@ config::Node record(const train::TrainConfig& config, const config::Node& tree) 
   return kept;
 }
 
-/// `${now:%H}` as that time, `${hydra:x}` as `${hydra.x}`.
-std::string with_time(std::string text, std::time_t now) {
-  static const std::regex kNow("\\$\\{now:([^}]*)\\}"), kHydra("\\$\\{hydra:");
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  for (std::smatch match; std::regex_search(text, match, kNow);) {
-    std::array<char, 256> time{};
-    const size_t length = std::strftime(time.data(), time.size(), match.str(1).c_str(), &local);
-    const std::string shown(time.data(), length);
-    text = match.prefix().str() + shown + match.suffix().str();
-  }
-  return std::regex_replace(text, kHydra, "$${hydra.");
-}
-
 }  // namespace
 
 config::ComposeRequest compose_request(const Options& options) {
@@ -74,38 +61,48 @@ config::Node for_dump(const config::Node& composed) {
   return tree;
 }
 
-config::Node resolved(const config::Node& composed) {
-  config::Node tree = config::resolve(composed);
+config::Node resolved(const config::Node& composed, const config::RunFacts& facts) {
+  config::Node tree = config::resolve(composed, facts);
   train::apply_moved_keys(tree);
   train::apply_token_budget(tree);
   return tree;
 }
 
-std::string override_dirname(const std::vector<std::string>& overrides) {
-  std::vector<std::string> names = without_hydra(overrides);
+config::RunFacts run_facts(const Options& options, const config::Composed& composed,
+                           const SweepMember& member) {
+  std::vector<std::string> names = without_hydra(options.overrides);
   std::sort(names.begin(), names.end());
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
+  std::string dirname;
+  for (const std::string& name : names) dirname += (dirname.empty() ? "" : ",") + name;
+  std::error_code ignored;
+  config::RunFacts facts{member.now, composed.hydra};
+  const auto set = [&](const char* key, config::Scalar value) {
+    facts.hydra.set(key, config::Node(std::move(value)));
+  };
+  set("job.name", "verlcpp-train");
+  set("job.config_name", options.config_name);
+  set("job.override_dirname", dirname);
+  if (member.number) set("job.num", *member.number);
+  set("runtime.cwd", fs::current_path(ignored).string());
+  return facts;
+}
+
+void set_output_folder(config::RunFacts& facts, const std::string& folder) {
+  std::error_code ignored;
+  const fs::path place = fs::absolute(folder, ignored).lexically_normal();
+  const std::string cwd = fs::current_path(ignored).string();
+  facts.hydra.set("runtime.output_dir", config::Node(folder.empty() ? cwd : place.string()));
 }
 
 std::string hydra_folder(const config::Composed& composed, const std::string& key,
-                         const std::string& otherwise, const JobNames& names) {
+                         const std::string& otherwise, const config::RunFacts& facts) {
   const config::Node* set = composed.hydra.find(key);
   config::Node name =
       set != nullptr ? *set : config::Node(config::string_or_interpolation(otherwise));
-  if (const auto* text = name.get_if<config::Interpolation>()) {
-    name = config::Node(config::string_or_interpolation(with_time(text->text, names.now)),
-                        name.origin());
-  }
   if (name.get_if<config::Interpolation>() != nullptr) {
     config::Node tree = composed.tree;
-    if (names.number) {
-      tree.set("hydra.job.num", config::Node(static_cast<int64_t>(*names.number)));
-    }
-    tree.set("hydra.job.override_dirname", config::Node(names.override_dirname));
-    tree.set("hydra." + key, name);
-    name = *config::resolve(tree).find("hydra." + key);
+    tree.set("hydra", facts.hydra);
+    name = config::resolve_in(tree, name, "hydra." + key, facts);
   }
   const auto* text = name.get_if<std::string>();
   return text != nullptr ? *text : config::to_inline(name);

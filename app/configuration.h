@@ -19,21 +19,21 @@ config::ComposeRequest compose_request(const Options& options);
 config::Node for_dump(const config::Node& composed);
 
 /// The tree that a run binds: interpolations, moved keys and budgets followed.
-config::Node resolved(const config::Node& composed);
+config::Node resolved(const config::Node& composed, const config::RunFacts& facts);
 
-/// What the name of a folder under `hydra` may hold besides keys of the configuration:
-/// `${hydra.job.num}` and `${hydra.job.override_dirname}`, and `${now:%Y-%m-%d}` of `now`.
-struct JobNames {
-  std::optional<size_t> number;  // of a sweep's job
-  std::string override_dirname;
-  std::time_t now = 0;
-};
-/// The overrides but those under `hydra`, sorted, with commas between.
-std::string override_dirname(const std::vector<std::string>& overrides);
+/// What `${now:...}` and `${hydra:...}` of a run name: what is set under `hydra`, job.name,
+/// job.config_name, job.override_dirname (the overrides but those under `hydra`, sorted, with
+/// commas between), job.num of a sweep's job, and runtime.cwd.
+config::RunFacts run_facts(const Options& options, const config::Composed& composed,
+                           const SweepMember& member);
+/// runtime.output_dir as well.
+void set_output_folder(config::RunFacts& facts, const std::string& folder);
+
 /// The folder that hydra.`key` names (run.dir, sweep.dir, sweep.subdir); else `otherwise`, read the
-/// same way. ConfigError names the key and its origin.
+/// same way, in which `${hydra.job.num}` is `${hydra:job.num}`. ConfigError names the key and its
+/// origin.
 std::string hydra_folder(const config::Composed& composed, const std::string& key,
-                         const std::string& otherwise, const JobNames& names);
+                         const std::string& otherwise, const config::RunFacts& facts);
 
 /// As Hydra does: `folder`/.hydra/config.yaml, though resolved, and overrides.yaml. A run of the
 /// former is the same run. DeviceError when they cannot be written.

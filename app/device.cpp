@@ -26,8 +26,9 @@ std::string choose_device(config::Node& resolved_tree, bool dry_run) {
   const config::Node* dtype = resolved_tree.find("actor_rollout_ref.actor.megatron.dtype");
   const std::string* name = dtype == nullptr ? nullptr : dtype->get_if<std::string>();
   const bool cuda = cuda::usable(name != nullptr && *name == "bfloat16", &why);
-  const std::string origin = node->origin().text + ", auto: " + why;
-  *node = config::Node(std::string(cuda ? "cuda" : "cpu"), config::Origin{origin});
+  config::Origin origin = node->origin();
+  origin.text += ", auto: " + why;
+  *node = config::Node(std::string(cuda ? "cuda" : "cpu"), origin);
   return "device: trainer.device=auto chose " + std::string(cuda ? "cuda" : "cpu") + ": " + why;
 }
 

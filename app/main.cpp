@@ -167,6 +167,8 @@ int run(const Options& options, Clock::time_point start) {
   }
   const std::time_t now = std::time(nullptr);
   if (options.multirun) return run_sweep(options, now);
+  const std::vector<int64_t>& job = options.sweep_job;
+  const SweepMember member = job.empty() ? SweepMember{{}, now} : SweepMember{job[0], job[1]};
   refuse_sweeps(options.overrides);
   const bool trains = !options.print_config && !options.dry_run && !options.compare_dcp &&
                       !options.selftest_layout && options.calibrate.empty() &&
@@ -177,7 +179,10 @@ int run(const Options& options, Clock::time_point start) {
     print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
-  config::Node tree = resolved(composed.tree);
+  config::RunFacts facts = run_facts(options, composed, member);
+  const std::string folder = hydra_folder(composed, "run.dir", "", facts);
+  set_output_folder(facts, folder);
+  config::Node tree = resolved(composed.tree, facts);
   if (options.print_config) {
     print(config::to_yaml(tree));
     return 0;
@@ -188,9 +193,7 @@ int run(const Options& options, Clock::time_point start) {
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  const JobNames names{{}, override_dirname(options.overrides), now};
-  return run_job(options, tree, hydra_folder(composed, "run.dir", "", names), composed.notes,
-                 start);
+  return run_job(options, tree, folder, composed.notes, start);
 }
 
 }  // namespace

@@ -77,8 +77,11 @@ class SweepFolder {
 };
 
 /// What the job's own process is started with.
-std::vector<std::string> arguments_of(const Options& options, const PlannedJob& planned) {
-  std::vector<std::string> words{"--config-name=" + options.config_name};
+std::vector<std::string> arguments_of(const Options& options, const SweepPlan& plan,
+                                      size_t number) {
+  const PlannedJob& planned = plan.jobs[number];
+  std::vector<std::string> words{"--sweep-job", std::to_string(number), std::to_string(plan.began),
+                                 "--config-name=" + options.config_name};
   if (!options.config_dir.empty()) words.push_back("--config-dir=" + options.config_dir);
   if (!options.config_path.empty()) words.push_back("--config-path=" + options.config_path);
   if (options.dry_run) words.emplace_back("--dry-run");
@@ -95,14 +98,16 @@ std::vector<std::string> arguments_of(const Options& options, const PlannedJob& 
 }
 
 /// Whatever keeps a job from running is its own failure, not the sweep's.
-std::optional<JobEnd> run_job(const Options& options, const PlannedJob& planned, bool keeps_log) {
+std::optional<JobEnd> run_job(const Options& options, const SweepPlan& plan, size_t number,
+                              bool keeps_log) {
+  const PlannedJob& planned = plan.jobs[number];
   try {
     std::error_code failed;
     if (keeps_log) fs::create_directories(planned.folder, failed);
     if (failed) throw DeviceError(planned.folder + ": cannot be made: " + failed.message());
     const std::string log =
         keeps_log ? (fs::path(planned.folder) / "verlcpp-train.log").string() : "";
-    return run_job_process(arguments_of(options, planned), log);
+    return run_job_process(arguments_of(options, plan, number), log);
   } catch (const Error& error) {
     log::error(error.what());
     return JobEnd{error.exit_code(), error.what(), 0};
@@ -129,7 +134,7 @@ std::vector<JobResult> run_jobs(const Options& options, const SweepPlan& plan, b
   std::vector<JobResult> results(plan.jobs.size());
   for (size_t i = 0; i < plan.jobs.size() && stop_signal() == 0; ++i) {
     before(i);
-    results[i].end = run_job(options, plan.jobs[i], keeps_log);
+    results[i].end = run_job(options, plan, i, keeps_log);
     if (!results[i].end) break;
     after(i, results);
     if (options.stop_on_failure && results[i].end->code != 0) break;
@@ -167,6 +172,9 @@ void say_why_it_ended(const Options& options, const SweepPlan& plan,
 int run_sweep(const Options& options, std::time_t now) {
   SweepPlan plan = plan_sweep(options, now);
   pass_on_stop_signals();
+  for (const std::string& note : plan.notes) {
+    if (!options.print_config) log::info("note: " + note);
+  }
   if (options.print_config || options.dry_run) return show_jobs(options, plan);
   expect_one_process();
   const SweepFolder held(plan);

@@ -87,9 +87,8 @@ void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Wr
   }
 }
 
-void check_configuration(size_t number, const config::Composed& composed, PlannedJob& planned,
-                         Writers& writers, Problems& problems) {
-  config::Node tree = resolved(composed.tree);
+void check_configuration(size_t number, config::Node tree, PlannedJob& planned, Writers& writers,
+                         Problems& problems) {
   choose_device(tree, true);
   train::TrainConfig config = train::bind_train_config(tree);
   train::place_outputs(config, planned.folder);
@@ -115,9 +114,10 @@ class Planner {
     const auto group = [&](const std::string& name) {
       return config::group_options(request, name);
     };
-    for (config::SweepJob& job : config::sweep_jobs(options.overrides, group)) {
-      plan_.jobs.push_back({std::move(job), "", ""});
-    }
+    config::Sweep sweep = config::sweep_of(options.overrides, group);
+    for (config::SweepJob& job : sweep.jobs) plan_.jobs.push_back({std::move(job), "", ""});
+    plan_.notes = std::move(sweep.notes);
+    plan_.began = now;
   }
 
   SweepPlan plan() {
@@ -139,7 +139,7 @@ class Planner {
     Options options = options_;
     options.overrides = planned.job.overrides;
     const config::Composed composed = config::compose(compose_request(options));
-    place(number, composed);
+    config::RunFacts facts = place(number, composed);
     const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
     if (!is_new) {
       throw ConfigError("would have the folder of job " + std::to_string(first->second) + ", " +
@@ -148,16 +148,19 @@ class Planner {
                         "${hydra.job.num} does");
     }
     if (!options.print_config) {
-      check_configuration(number, composed, planned, writers_, problems);
+      check_configuration(number, resolved(composed.tree, facts), planned, writers_, problems);
     } else if (options.resolve) {
-      resolved(composed.tree);
+      resolved(composed.tree, facts);
     }
   }
 
-  void place(size_t number, const config::Composed& composed) {
+  /// Returns what the job's configuration may name.
+  config::RunFacts place(size_t number, const config::Composed& composed) {
     PlannedJob& planned = plan_.jobs[number];
-    const JobNames names{number, override_dirname(planned.job.overrides), now_};
-    const std::string folder = hydra_folder(composed, "sweep.dir", kSweepDir, names);
+    Options of_job = options_;
+    of_job.overrides = planned.job.overrides;
+    config::RunFacts facts = run_facts(of_job, composed, {static_cast<int64_t>(number), now_});
+    const std::string folder = hydra_folder(composed, "sweep.dir", kSweepDir, facts);
     if (number == 0) {
       plan_.folder = folder;
       plan_.named = composed.hydra.find("sweep.dir") != nullptr;
@@ -167,9 +170,11 @@ class Planner {
                         " for the first job; it must be one for all: hydra.sweep.subdir tells "
                         "jobs apart");
     }
-    const std::string below = hydra_folder(composed, "sweep.subdir", kSweepSubdir, names);
+    const std::string below = hydra_folder(composed, "sweep.subdir", kSweepSubdir, facts);
     planned.folder = (fs::path(folder) / below).lexically_normal().string();
     check_name(planned.folder);
+    set_output_folder(facts, planned.folder);
+    return facts;
   }
 
   static std::string real(const std::string& folder) {

@@ -18,7 +18,9 @@ struct PlannedJob {
 struct SweepPlan {
   std::string folder;  // hydra.sweep.dir
   bool named = false;  // by the user: it may be there already
+  std::time_t began = 0;
   std::vector<PlannedJob> jobs;
+  std::vector<std::string> notes;  // for the user
 };
 
 /// "job 3 (a=1 b=x)", with the swept overrides.

@@ -29,7 +29,7 @@ def main():
         "namespace verlcpp::config {\n\n"
         'SearchPath embedded() {\n  return in_memory("conf", {\n'
         f"{entries}"
-        "  });\n}\n\n"
+        "  }, Origin::Source::kShipped);\n}\n\n"
         "}  // namespace verlcpp::config\n"
     )
     # The folders too, so that a new file is noticed.

@@ -99,13 +99,14 @@ void read(const Node& node, const std::string& path, std::vector<double>& out) {
 
 void read(const Node& node, const std::string&, Node& out) { out = node; }
 
-bool Binder::is_mandatory(const Node& node) {
-  const auto* text = node.get_if<std::string>();
-  return text != nullptr && *text == "???";
-}
-
-bool is_added_group(const Node& root) {
-  return root.is_map() && root.origin().text.starts_with("override ");
+bool Binder::is_own_root(const std::string& name, const Node& value,
+                         const std::vector<std::string>& roots) const {
+  const Origin::Source source = value.origin().source;
+  const bool by_user = source == Origin::Source::kFile || source == Origin::Source::kOverride;
+  if (!also_known_.own_roots || !by_user) return false;
+  if (!about_old_key(also_known_.old_keys, name).empty()) return false;
+  return source == Origin::Source::kOverride || !value.is_map() ||
+         nearest_name(name, roots).empty();
 }
 
 std::string Binder::near_elsewhere(const std::string& key) const {
@@ -131,14 +132,15 @@ void Binder::report_unknown(const Node& node, const std::string& path,
       continue;
     }
     if (also_known_.more.contains(prefix + name)) continue;
-    if (path.empty() && also_known_.free_groups && is_added_group(child)) continue;
     std::vector<std::string> candidates = known;
     if (has_more) {
       for (const auto& item : here->items()) candidates.push_back(item.first);
     }
+    const bool is_plain = !name.empty() && name.find('.') == std::string::npos;
+    if (path.empty() && is_plain && is_own_root(name, child, candidates)) continue;
     std::string problem =
         prefix + (name.empty() ? "''" : name) + " (" + child.origin().text + ") is not a known key";
-    if (name.empty() || name.find('.') != std::string::npos) {
+    if (!is_plain) {
       problems_.push_back({.text = problem + ": a name " +
                                    (name.empty() ? "that is empty" : "with dots") +
                                    " is one name here; a.b is written a: {b: VALUE}",

@@ -52,15 +52,12 @@ struct KnownKeys {
   std::set<std::string> free;  // groups of it that take further keys
   std::set<std::string> more;  // keys that it lacks
   OldKeys old_keys;            // for messages about others
-  bool free_groups = false;    // an override may add a group at the root
+  bool own_roots = false;      // users may add keys of their own at the root
   /// Whether something reads a key: those are offered in the place of one that is not known.
   std::function<bool(const std::string& key)> is_read = [](const std::string&) { return true; };
   /// Whether a key follows another unless somebody sets it: a mistake in that other is said once.
   std::function<bool(const std::string& key)> follows = [](const std::string&) { return false; };
 };
-
-/// True for a group at the root that an override made, not a file.
-bool is_added_group(const Node& root);
 
 /// Fills structs from a resolved tree. Collects *all* errors: wrong types, missing keys, and keys
 /// in the tree that no struct knows (with the nearest name); `finish` throws one ConfigError with
@@ -104,7 +101,7 @@ class Binder {
            .key = "",
            .group = path.substr(0, path.size() - std::string_view(name).size()),
            .missing = name});
-    } else if (is_mandatory(*child)) {
+    } else if (is_missing(*child)) {
       add(path + " (" + child->origin().text + ") has no default: give it a value");
     } else if constexpr (requires(Level & level) { member.fields(level); }) {
       if (child->is_map()) {
@@ -121,11 +118,13 @@ class Binder {
       }
     }
   }
-  /// OmegaConf's marker `???`: somebody has to set it.
-  static bool is_mandatory(const Node& node);
   /// The missing keys of one group; a line for every group that lacks many.
   std::vector<std::string> lacking(const std::string& group) const;
   std::vector<std::string> missing_groups() const;
+  /// Whether a key at the root is a user's own, for interpolations that name it. In a file, where
+  /// no + says so, a group whose name is near a known one is taken for a mistake.
+  bool is_own_root(const std::string& name, const Node& value,
+                   const std::vector<std::string>& roots) const;
   /// A key of another group that may have been meant; "" when none is near.
   std::string near_elsewhere(const std::string& key) const;
   /// The keys of `node`, which stands at `path`, that are neither in `known` nor in also_known_.

@@ -21,11 +21,6 @@ namespace {
   throw ConfigError(item.text + " (" + item.origin() + "): " + message);
 }
 
-bool is_missing(const Node& node) {
-  const auto* text = node.get_if<std::string>();
-  return text != nullptr && *text == "???";
-}
-
 /// Replaces an interpolation at `path` that leads to a map or a list by a copy of that.
 void follow(const Node& tree, const std::string& path, Node& node) {
   if (node.get_if<Interpolation>() == nullptr) return;
@@ -51,6 +46,7 @@ std::string merge(const Node& tree, const std::string& path, const Node& over, N
     under = over;
     return "";
   }
+  if (over.origin().source != Origin::Source::kShipped) under.set_origin(over.origin());
   for (const auto& [name, value] : over.items()) {
     Node* child = nullptr;
     for (auto& [there, present] : under.items()) child = there == name ? &present : child;
@@ -119,7 +115,7 @@ std::string near_key(const Node& tree, const std::string& key, const ComposeRequ
   std::vector<std::string> of_files;
   std::copy_if(all.begin(), all.end(), std::back_inserter(of_files), [&](const std::string& other) {
     const Node* node = tree.find(other);  // none for a name with a dot in it
-    return node != nullptr && !node->origin().text.starts_with("override ");
+    return node != nullptr && node->origin().source != Origin::Source::kOverride;
   });
   return nearest_key(key, of_files);
 }
@@ -213,13 +209,6 @@ void apply_add(Node& tree, const Override& item) {
   put(tree, item);
 }
 
-std::optional<double> number_of(const Node& node) {
-  if (const auto* value = node.get_if<bool>()) return *value ? 1 : 0;
-  if (const auto* value = node.get_if<int64_t>()) return static_cast<double>(*value);
-  if (const auto* value = node.get_if<double>()) return *value;
-  return std::nullopt;
-}
-
 /// As Python compares: 1 == 1.0 == True, and a map has no order.
 bool equal(const Node& a, const Node& b) {
   if (a.is_list() && b.is_list()) {
@@ -236,7 +225,11 @@ bool equal(const Node& a, const Node& b) {
     return a.items().size() == b.items().size() &&
            std::all_of(a.items().begin(), a.items().end(), is_in_b);
   }
-  const auto x = number_of(a), y = number_of(b);
+  const auto of = [](const Node& node) {
+    const auto* truth = node.get_if<bool>();
+    return truth == nullptr ? number(node) : std::optional(*truth ? 1.0 : 0.0);
+  };
+  const auto x = of(a), y = of(b);
   return x && y ? *x == *y : same_values(a, b);
 }
 
@@ -277,7 +270,7 @@ Composed compose(const ComposeRequest& request) {
   const std::string primary = primary_name(request);
   Repository repository(request.search_path);
   Composed result{Node::map({}), hydra_keys(request)};
-  add_search_path(repository, result.hydra);
+  result.notes = add_search_path(repository, result.hydra);
 
   std::vector<Override> groups, values;
   for (size_t i = 0; i < request.overrides.size(); ++i) {
@@ -297,8 +290,9 @@ Composed compose(const ComposeRequest& request) {
     if (!message.empty()) throw ConfigError(message);
   }
   result.tree.erase("hydra");
-  result.notes = beaten_overrides(groups);
-  for (std::string& note : beaten_overrides(values)) result.notes.push_back(std::move(note));
+  for (const std::vector<Override>& given : {groups, values}) {
+    for (std::string& note : beaten_overrides(given)) result.notes.push_back(std::move(note));
+  }
   std::vector<std::string> problems;
   for (const Override& item : values) {
     try {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ctime>
 #include <functional>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@ namespace verlcpp::config {
 /// One place YAML files come from: a folder on disk or the tree embedded in the executable.
 struct SearchPath {
   std::string label;  // how origins begin: "conf" -> "conf/actor/actor.yaml:3"
+  Origin::Source source = Origin::Source::kFile;
   /// Text of "group/name.yaml", or nothing.
   std::function<std::optional<std::string>(const std::string& relative_path)> read;
   /// Names of the options of a group ("engine" -> {"megatron"}), sorted; empty without such a
@@ -24,7 +26,8 @@ struct SearchPath {
 /// A folder on disk; it need not exist.
 SearchPath folder(const std::string& path);
 /// Files held in memory, by relative path.
-SearchPath in_memory(std::string label, std::map<std::string, std::string> files);
+SearchPath in_memory(std::string label, std::map<std::string, std::string> files,
+                     Origin::Source source = Origin::Source::kFile);
 
 struct ComposeRequest {
   std::vector<SearchPath> search_path;  // first match wins
@@ -61,12 +64,18 @@ Node hydra_keys(const ComposeRequest& request);
 /// The options of a config group, sorted; none when there is no such group.
 std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group);
 
-/// Replaces every interpolation by its value: `${a.b}`, `${.x}`, `${oc.select:a.b,default}`
-/// and `${oc.env:NAME,default}` (nested, relative, whole sub-trees; string pieces). oc.select gives
-/// its default (or null) for a missing key, also when a key on the way is missing, and null for a
-/// present null. A resolved value keeps the origin of what it resolved to; a default or a joined
-/// string has the origin of the interpolation. Throws ConfigError naming the key for a missing
-/// target or a cycle.
-Node resolve(const Node& tree);
+/// What the resolvers `now` and `hydra` lead to.
+struct RunFacts {
+  std::time_t now = 0;
+  Node hydra = Node::map({});  // by keys without the leading `hydra.`
+};
+
+/// Replaces every interpolation by its value: `${a.b}`, `${.x}` (nested, relative, whole sub-trees;
+/// string pieces) and OmegaConf's and Hydra's resolvers oc.select, oc.env, oc.decode, oc.create,
+/// oc.dict.keys, oc.dict.values, now and hydra. oc.select gives its default (or null) for a missing
+/// key, also when a key on the way is missing, and null for a present null. A resolved value keeps
+/// the origin of what it resolved to; a default or a joined string has the origin of the
+/// interpolation. Throws ConfigError naming the key for a missing target or a cycle.
+Node resolve(const Node& tree, const RunFacts& run = {});
 
 }  // namespace verlcpp::config

@@ -186,7 +186,8 @@ class Expander {
   std::string fill_in(const std::string& text, const Node& known, const std::string& origin) const {
     Node name;
     try {
-      name = resolve_in(known, Node(Interpolation{text}, Origin{origin}));
+      name = resolve_in(known, Node(Interpolation{text, false}, {origin, Origin::Source::kFile}),
+                        "defaults");
     } catch (const ConfigError&) {
       throw ConfigError(origin + ": " + text +
                         " must name a group chosen by one name in the defaults list" +

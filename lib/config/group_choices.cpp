@@ -28,7 +28,7 @@ void GroupChoices::add(const Override& item) {
   if (item.kind == Override::Kind::kAdd) {
     appended_.push_back({item.key, *choice, item.package, false, false, true, where, ""});
   } else {
-    choices_[item.name()] = {*choice, item.origin(), item.text};
+    choices_[item.name()] = {*choice, item.value->origin(), item.text};
   }
 }
 
@@ -39,11 +39,13 @@ void GroupChoices::add_deletion(const Override& item) {
                       item.name() + " leaves it out, and ~" + item.name() +
                       "=NAME does so where it has this choice" + available(item.key));
   }
-  deletions_[item.name()] = {item.origin(), item.text, only_if != nullptr ? *only_if : ""};
+  deletions_[item.name()] = {
+      {item.origin(), Origin::Source::kOverride}, item.text, only_if != nullptr ? *only_if : ""};
 }
 
 void GroupChoices::note_override(const std::string& key, const DefaultsEntry& entry) {
-  choices_.try_emplace(key, Choice{entry.choice, entry.origin, "override " + key});
+  choices_.try_emplace(
+      key, Choice{entry.choice, {entry.origin, Origin::Source::kFile}, "override " + key});
 }
 
 void GroupChoices::choose(const std::string& key, DefaultsEntry& entry) {
@@ -52,7 +54,7 @@ void GroupChoices::choose(const std::string& key, DefaultsEntry& entry) {
   Choice& chosen = found->second;
   chosen.used = true;
   entry.choice = chosen.choice;
-  entry.chosen_by = chosen.text + " (" + chosen.origin + ")";
+  entry.chosen_by = chosen.text + " (" + chosen.origin.text + ")";
 }
 
 bool GroupChoices::is_deleted(const std::string& key, const DefaultsEntry& entry) {
@@ -87,7 +89,7 @@ Node GroupChoices::known() const {
   Map items;
   for (const auto& [key, choice] : known_) {
     const Scalar name = choice.name == "null" ? Scalar() : Scalar(choice.name);
-    items.emplace_back(key, Node(name, Origin{choice.origin}));
+    items.emplace_back(key, Node(name, Origin{choice.origin, Origin::Source::kFile}));
   }
   return Node::map(std::move(items));
 }
@@ -95,20 +97,20 @@ Node GroupChoices::known() const {
 void GroupChoices::check_all_used() const {
   for (const auto& [key, deletion] : deletions_) {
     if (deletion.used || deletion.instead.empty()) continue;
-    throw ConfigError(deletion.text + " (" + deletion.origin + "): " + key + " is " +
+    throw ConfigError(deletion.text + " (" + deletion.origin.text + "): " + key + " is " +
                       deletion.instead);
   }
-  const auto fail = [&](const std::string& key, const std::string& text, const std::string& origin,
+  const auto fail = [&](const std::string& key, const std::string& text, const Origin& origin,
                         const std::string& value) {
     const std::string group = key.substr(0, key.find('@'));
-    const bool by_user = origin.starts_with("override ");
+    const bool by_user = origin.source == Origin::Source::kOverride;
     std::string similar;
     for (const auto& [present, choice] : known_) {
       if (present.substr(0, present.find('@')) != group) continue;
       similar += (similar.empty() ? "; did you mean " : " or ") + present;
       if (by_user) similar += value;
     }
-    throw ConfigError(text + " (" + origin + "): the group " + key +
+    throw ConfigError(text + " (" + origin.text + "): the group " + key +
                       " is not in the defaults list" +
                       (!similar.empty() ? similar + "?"
                        : by_user        ? "; + adds it"

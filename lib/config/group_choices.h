@@ -43,11 +43,13 @@ class GroupChoices {
  private:
   struct Choice {
     Choices choice;
-    std::string origin, text;  // as the user wrote it
+    Origin origin;
+    std::string text;  // as the user wrote it
     bool used = false;
   };
   struct Deletion {
-    std::string origin, text;
+    Origin origin;
+    std::string text;
     std::string only_if;  // the name that must be there
     bool used = false;
     std::string instead = {};  // what is there

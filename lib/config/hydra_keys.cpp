@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "base/error.h"
+#include "config/interpolation.h"
 #include "config/override.h"
 #include "config/sweep.h"
 
@@ -102,19 +104,29 @@ std::vector<std::string> group_options(const ComposeRequest& request, const std:
   return repository.options(group);
 }
 
-void add_search_path(Repository& repository, const Node& hydra) {
+std::vector<std::string> add_search_path(Repository& repository, const Node& hydra) {
   constexpr std::string_view kFile = "file://";
-  const Node* value = hydra.find("searchpath");
-  if (value == nullptr) return;
-  const std::string wanted = "hydra.searchpath=" + to_inline(*value) + " (" + value->origin().text +
+  const Node* written = hydra.find("searchpath");
+  if (written == nullptr) return {};
+  const Node value = resolve_in(Node::map({}), *written, "hydra.searchpath");
+  std::vector<std::string> absent;
+  const std::string wanted = "hydra.searchpath=" + to_inline(*written) + " (" +
+                             written->origin().text +
                              "): must be a list of folders, each as file:///FOLDER (pkg:// is a "
                              "folder inside a Python package, which cannot be opened here)";
-  if (!value->is_list()) throw ConfigError(wanted);
-  for (const Node& element : value->elements()) {
+  if (!value.is_list()) throw ConfigError(wanted);
+  for (const Node& element : value.elements()) {
     const auto* text = element.get_if<std::string>();
     if (text == nullptr || !text->starts_with(kFile)) throw ConfigError(wanted);
-    repository.add(folder(text->substr(kFile.size())));
+    const std::string place = text->substr(kFile.size());
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(place, ignored)) {
+      absent.push_back("hydra.searchpath (" + element.origin().text + "): there is no folder " +
+                       place);
+    }
+    repository.add(folder(place));
   }
+  return absent;
 }
 
 }  // namespace verlcpp::config

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/compose.h"
 #include "config/repository.h"
@@ -13,7 +14,8 @@ std::string primary_name(const ComposeRequest& request);
 /// True for `hydra` and what is below it, config groups included.
 bool is_hydra_key(const std::string& key);
 
-/// Adds the folders of hydra.searchpath. ConfigError for anything but a list of file:// folders.
-void add_search_path(Repository& repository, const Node& hydra);
+/// Adds the folders of hydra.searchpath, whose interpolations (oc.env) are followed. Returns a line
+/// for each that is not there. ConfigError for anything but a list of file:// folders.
+std::vector<std::string> add_search_path(Repository& repository, const Node& hydra);
 
 }  // namespace verlcpp::config

@@ -1,7 +1,9 @@
 #include "config/interpolation.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <utility>
 
@@ -64,7 +66,16 @@ std::string without_brackets(const std::string& key) {
 
 class Resolver {
  public:
-  explicit Resolver(const Node& root) : root_(root) {}
+  Resolver(const Node& root, const RunFacts& run) : root_(root), run_(run) {}
+
+  /// Calls `action` while maps and lists that are found keep the interpolations in them.
+  template <class Action>
+  auto unresolved(Action action) {
+    const bool before = std::exchange(whole_, false);
+    auto result = action();
+    whole_ = before;
+    return result;
+  }
 
   /// `node` with everything below it resolved; `path` is where it stands.
   Node resolve_node(const Node& node, const Path& path) {
@@ -87,16 +98,10 @@ class Resolver {
       return Node::list(std::move(items), node.origin());
     }
     const auto* interpolation = node.get_if<Interpolation>();
-    return interpolation == nullptr ? node : follow(*interpolation, node.origin(), path);
-  }
-
-  /// Calls `action` while maps and lists that are found keep the interpolations in them.
-  template <class Action>
-  auto unresolved(Action action) {
-    const bool before = std::exchange(whole_, false);
-    auto result = action();
-    whole_ = before;
-    return result;
+    if (interpolation == nullptr) return node;
+    if (!interpolation->as_text) return follow(*interpolation, node.origin(), path);
+    const Node piece = unresolved([&] { return follow(*interpolation, node.origin(), path); });
+    return Node(python_text(piece), node.origin());
   }
 
   /// The value at a path, which may lead through interpolations and end at one; what is inside it
@@ -172,12 +177,6 @@ class Resolver {
     return Node(std::move(result), place.origin);
   }
 
-  /// OmegaConf's marker for a value that somebody has to set.
-  static bool is_missing(const Node& node) {
-    const auto* text = node.get_if<std::string>();
-    return text != nullptr && *text == "???";
-  }
-
   /// What stands between `${` and `}`.
   Node expression(const std::string& inside, const Place& place) {
     if (++depth_ > kMaxDepth) fail(place, "the interpolations are nested too deeply");
@@ -197,7 +196,7 @@ class Resolver {
   }
 
   Node resolve_text(const std::string& text, const Place& place) {
-    return resolve_node(Node(Interpolation{text}, place.origin), place.path);
+    return resolve_node(Node(Interpolation{text, false}, place.origin), place.path);
   }
 
   /// A text that is to name a key.
@@ -216,31 +215,80 @@ class Resolver {
   }
 
   Node call(const std::string& name, const List& arguments, const Place& place) {
-    if (name != "oc.select" && name != "oc.env" && name != "oc.decode") {
-      fail(place, "unknown resolver " + name + "; there are oc.select, oc.env and oc.decode");
-    }
-    const size_t most = name == "oc.decode" ? 1 : 2;
-    if (arguments.empty() || arguments.size() > most) {
-      fail(place, name + (most == 1 ? " takes one text" : " takes a key and a default"));
+    const auto resolver = std::find_if(kResolvers.begin(), kResolvers.end(),
+                                       [&](const Kind& kind) { return kind.name == name; });
+    if (resolver == kResolvers.end()) fail(place, "unknown resolver " + name + all_resolvers());
+    if (arguments.empty() || arguments.size() > resolver->most) {
+      fail(place, name + " takes " + std::string(resolver->takes));
     }
     const Node first = resolve_node(arguments[0], place.path);
-    if (name == "oc.decode") return decode(first, place);
-    const std::string key = key_text(first, place);
-    const bool has_default = arguments.size() == 2;
-    if (name == "oc.env") {
-      const char* value = std::getenv(key.c_str());
-      if (value != nullptr) return Node(std::string(value), place.origin);
-      if (!has_default) fail(place, "the environment variable " + key + " is not set");
-      const Node other = unresolved([&] { return resolve_node(arguments[1], place.path); });
-      return other.is_null() ? other : Node(python_text(other), place.origin);
-    }
-    const std::optional<Node> found = lookup(absolute(key, place, true));
+    const Node* otherwise = arguments.size() == 2 ? &arguments[1] : nullptr;
+    return (this->*resolver->call)(first, otherwise, place);
+  }
+
+  Node oc_select(const Node& first, const Node* otherwise, const Place& place) {
+    const std::optional<Node> found = lookup(absolute(key_text(first, place), place, true));
     if (found && !is_missing(*found)) return *found;
-    return has_default ? resolve_node(arguments[1], place.path) : Node(Scalar(), place.origin);
+    return otherwise == nullptr ? Node(Scalar(), place.origin)
+                                : resolve_node(*otherwise, place.path);
+  }
+
+  Node oc_env(const Node& first, const Node* otherwise, const Place& place) {
+    const std::string name = key_text(first, place);
+    const char* value = std::getenv(name.c_str());
+    if (value != nullptr) return Node(std::string(value), place.origin);
+    if (otherwise == nullptr) fail(place, "the environment variable " + name + " is not set");
+    const Node other = unresolved([&] { return resolve_node(*otherwise, place.path); });
+    return other.is_null() ? other : Node(python_text(other), place.origin);
+  }
+
+  /// A map or a list as it is, where it stands.
+  Node oc_create(const Node& first, const Node*, const Place& place) {
+    if (first.is_scalar()) fail(place, "oc.create takes a map or a list");
+    return first;
+  }
+
+  Node dict_keys(const Node& first, const Node*, const Place& place) {
+    List names;
+    for (const auto& [name, value] : map_at(first, place)) names.emplace_back(name, place.origin);
+    return Node::list(std::move(names), place.origin);
+  }
+
+  Node dict_values(const Node& first, const Node*, const Place& place) {
+    List values;
+    for (auto& [name, value] : map_at(first, place)) values.push_back(std::move(value));
+    return Node::list(std::move(values), place.origin);
+  }
+
+  Map map_at(const Node& key, const Place& place) {
+    const Node found = required(key_text(key, place), place);
+    if (!found.is_map()) fail(place, key_text(key, place) + " is no map");
+    return found.items();
+  }
+
+  /// The time at which the run began.
+  Node now(const Node& first, const Node*, const Place& place) {
+    std::tm local{};
+    ::localtime_r(&run_.now, &local);
+    std::array<char, 1024> text{};
+    const std::string format = python_text(first);
+    const size_t length = std::strftime(text.data(), text.size(), format.c_str(), &local);
+    return Node(std::string(text.data(), length), place.origin);
+  }
+
+  Node hydra(const Node& first, const Node*, const Place& place) {
+    const std::string key = key_text(first, place);
+    const Node* found = run_.hydra.find(key);
+    if (found != nullptr) return resolve_node(*found, {"hydra", key});
+    std::string known;
+    for (const std::string& each : leaf_keys(run_.hydra)) {
+      known += (known.empty() ? "; known are " : ", ") + each;
+    }
+    fail(place, "hydra:" + key + " is not known here" + known);
   }
 
   /// A text read as a value of the command line.
-  Node decode(const Node& text, const Place& place) {
+  Node oc_decode(const Node& text, const Node*, const Place& place) {
     if (text.is_null()) return text;
     return resolve_node(parse_argument(key_text(text, place), place.origin), place.path);
   }
@@ -288,7 +336,24 @@ class Resolver {
     return as_it_is ? *node : resolve_node(*node, path);
   }
 
+  struct Kind {
+    std::string_view name;
+    size_t most;  // arguments; at least one
+    std::string_view takes;
+    Node (Resolver::*call)(const Node& first, const Node* otherwise, const Place& place);
+  };
+  static const std::array<Kind, 8> kResolvers;
+
+  static std::string all_resolvers() {
+    std::string names;
+    for (const Kind& kind : kResolvers) {
+      names += (names.empty() ? "; there are " : ", ") + std::string(kind.name);
+    }
+    return names;
+  }
+
   const Node& root_;
+  const RunFacts& run_;
   bool whole_ = true;  // maps and lists that are found are resolved too
   std::map<std::pair<Path, std::string>, Node> done_;
   std::map<std::pair<Path, std::string>, Node> done_unresolved_;  // with what is inside as written
@@ -296,16 +361,46 @@ class Resolver {
   size_t depth_ = 0;
 };
 
+const std::array<Resolver::Kind, 8> Resolver::kResolvers = {{
+    {"oc.select", 2, "a key and a default", &Resolver::oc_select},
+    {"oc.env", 2, "a name and a default", &Resolver::oc_env},
+    {"oc.decode", 1, "one text", &Resolver::oc_decode},
+    {"oc.create", 1, "one map or list", &Resolver::oc_create},
+    {"oc.dict.keys", 1, "the key of a map", &Resolver::dict_keys},
+    {"oc.dict.values", 1, "the key of a map", &Resolver::dict_values},
+    {"now", 1, "a format of the time, as in ${now:%Y-%m-%d}", &Resolver::now},
+    {"hydra", 1, "a key, as in ${hydra:job.num}", &Resolver::hydra},
+}};
+
+const RunFacts kNoFacts;
+
 }  // namespace
 
-Node resolve(const Node& tree) { return Resolver(tree).resolve_node(tree, {}); }
+Node resolve(const Node& tree, const RunFacts& run) {
+  return Resolver(tree, run).resolve_node(tree, {});
+}
 
-Node resolve_in(const Node& tree, const Node& node) {
-  return Resolver(tree).resolve_node(node, {"here"});
+Node resolve_in(const Node& tree, const Node& node, const std::string& path, const RunFacts& run) {
+  return Resolver(tree, run).resolve_node(node, split(path));
 }
 
 std::optional<Node> select(const Node& tree, const std::string& path) {
-  return Resolver(tree).select(path);
+  return Resolver(tree, kNoFacts).select(path);
+}
+
+std::optional<std::string> followed_key(const Interpolation& interpolation) {
+  const std::string& text = interpolation.text;
+  if (!text.starts_with("${") || end_of_interpolation(text, 0) != text.size()) return std::nullopt;
+  const std::string inside = text.substr(2, text.size() - 3);
+  const Expression parsed = parse_expression(inside);
+  std::string name;
+  for (const std::string& piece : parsed.pieces) name += piece;
+  if (name.starts_with('.') || name.find("${") != std::string::npos) return std::nullopt;
+  if (!parsed.is_call) return without_brackets(name);
+  if (name != "oc.select") return std::nullopt;
+  const List arguments = parse_arguments(inside, parsed.arguments, {});
+  const auto* key = arguments.empty() ? nullptr : arguments[0].get_if<std::string>();
+  return key == nullptr ? std::nullopt : std::optional(*key);
 }
 
 }  // namespace verlcpp::config

@@ -107,7 +107,7 @@ Override parse(const std::string& text, int number) {
   if (text[at] != '=') {
     throw GrammarError{std::string("unexpected '") + text[at] + "' in a key; expected =", at};
   }
-  result.value = parse_value(text, at + 1, Origin{result.origin()});
+  result.value = parse_value(text, at + 1, Origin{result.origin(), Origin::Source::kOverride});
   return result;
 }
 

@@ -74,6 +74,11 @@ std::string python_text(const Node& node) {
 
 std::string key_name(const Scalar& key) { return python_text(Node(key)); }
 
+std::string large_integer(std::string word) {
+  std::erase_if(word, [](char c) { return c == '_' || c == '+'; });
+  return word;
+}
+
 std::optional<int64_t> python_int(const std::string& text) {
   static const std::regex kInt("[-+]?[0-9]+(?:_[0-9]+)*");
   std::string word = digits_of(text);

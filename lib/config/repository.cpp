@@ -49,7 +49,7 @@ std::optional<ConfigFile> Repository::read(const std::string& name) const {
     const std::optional<std::string> text = path.read(file);
     if (!text) continue;
     const std::string label = path.label + "/" + file;
-    ConfigFile config{parse_yaml(*text, label), {}, package_header(*text)};
+    ConfigFile config{parse_yaml(*text, label, path.source), {}, package_header(*text)};
     if (!config.body.is_map()) {
       throw ConfigError(config.body.origin().text + ": the file must be a map of keys, not a " +
                         std::string(config.body.type_name()));
@@ -111,8 +111,10 @@ SearchPath folder(const std::string& path) {
   return result;
 }
 
-SearchPath in_memory(std::string label, std::map<std::string, std::string> files) {
+SearchPath in_memory(std::string label, std::map<std::string, std::string> files,
+                     Origin::Source source) {
   SearchPath result;
+  result.source = source;
   result.label = std::move(label);
   result.read = [files](const std::string& relative) -> std::optional<std::string> {
     const auto found = files.find(relative);

@@ -136,7 +136,7 @@ Scalar string_or_interpolation(std::string text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text.compare(i, 2, "${") == 0) {
       // Backslashes before `${` count in pairs; an odd one escapes it.
-      if (backslashes % 2 == 0) return Interpolation{std::move(text)};
+      if (backslashes % 2 == 0) return Interpolation{std::move(text), false};
       plain.resize(plain.size() - (backslashes + 1) / 2);
     }
     backslashes = text[i] == '\\' ? backslashes + 1 : 0;

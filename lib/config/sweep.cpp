@@ -14,6 +14,7 @@ struct Axis {
   std::string key;                  // with + or ++
   std::vector<std::string> values;  // for a sweep
   std::string text;                 // as typed
+  size_t number = 0;                // of the override
   bool swept = false;
 };
 
@@ -34,6 +35,7 @@ Axis axis(const std::string& text, size_t number,
   const size_t start = value_start(text);
   Axis found;
   found.text = text;
+  found.number = number;
   found.key = start == std::string::npos ? text : text.substr(0, start - 1);
   if (start == std::string::npos) return found;
   try {
@@ -47,10 +49,18 @@ Axis axis(const std::string& text, size_t number,
   return found;
 }
 
+std::string replaced(const Axis& earlier, const Axis& later) {
+  const auto who = [](const Axis& axis) {
+    return axis.text + " (override " + std::to_string(axis.number) + ")";
+  };
+  return who(earlier) + " has no effect: " + who(later) + " comes later";
+}
+
 /// One problem a line; nothing when all is well.
 std::vector<Axis> axes_of(
     const std::vector<std::string>& overrides,
-    const std::function<std::vector<std::string>(const std::string&)>& options) {
+    const std::function<std::vector<std::string>(const std::string&)>& options,
+    std::vector<std::string>& notes) {
   std::vector<Axis> axes;
   std::string problems;
   for (size_t i = 0; i < overrides.size(); ++i) {
@@ -61,6 +71,7 @@ std::vector<Axis> axes_of(
       if (same == axes.end()) {
         axes.push_back(std::move(next));
       } else {
+        if (same->text != next.text) notes.push_back(replaced(*same, next));
         *same = std::move(next);
       }
     } catch (const ConfigError& error) {
@@ -91,12 +102,12 @@ bool is_sweep(const std::string& override_text) {
   return start != std::string::npos && is_sweep_value(override_text, start);
 }
 
-std::vector<SweepJob> sweep_jobs(
-    const std::vector<std::string>& overrides,
-    const std::function<std::vector<std::string>(const std::string& group)>& options) {
-  const std::vector<Axis> axes = axes_of(overrides, options);
+Sweep sweep_of(const std::vector<std::string>& overrides,
+               const std::function<std::vector<std::string>(const std::string& group)>& options) {
+  Sweep sweep{std::vector<SweepJob>(1), {}};
+  const std::vector<Axis> axes = axes_of(overrides, options, sweep.notes);
   expect_few(axes);
-  std::vector<SweepJob> jobs(1);
+  std::vector<SweepJob>& jobs = sweep.jobs;
   for (const Axis& each : axes) {
     if (!each.swept) {
       for (SweepJob& job : jobs) job.overrides.push_back(each.text);
@@ -112,7 +123,7 @@ std::vector<SweepJob> sweep_jobs(
     }
     jobs = std::move(more);
   }
-  return jobs;
+  return sweep;
 }
 
 }  // namespace verlcpp::config

@@ -17,13 +17,17 @@ struct SweepJob {
   std::vector<std::pair<std::string, std::string>> swept;
 };
 
+struct Sweep {
+  std::vector<SweepJob> jobs;
+  std::vector<std::string> notes;  // for the user: overrides that a later one of the key replaces
+};
+
 /// The jobs of a command line, in the order of Hydra's basic sweeper: every combination, the last
 /// swept override varying fastest; one job without any. An override whose key (with +, ++ or ~)
 /// comes again takes the later value at the earlier place. `options` names the options of a config
 /// group, for glob(). Throws ConfigError with number, column and text of an override that is wrong,
 /// and for more jobs than kMaxSweepJobs.
-std::vector<SweepJob> sweep_jobs(
-    const std::vector<std::string>& overrides,
-    const std::function<std::vector<std::string>(const std::string& group)>& options);
+Sweep sweep_of(const std::vector<std::string>& overrides,
+               const std::function<std::vector<std::string>(const std::string& group)>& options);
 
 }  // namespace verlcpp::config

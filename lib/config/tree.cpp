@@ -164,6 +164,17 @@ std::string_view Node::type_name() const {
   return kNames[value_.index()];
 }
 
+bool is_missing(const Node& node) {
+  const auto* text = node.get_if<std::string>();
+  return text != nullptr && *text == "???";
+}
+
+std::optional<double> number(const Node& node) {
+  if (const auto* value = node.get_if<int64_t>()) return static_cast<double>(*value);
+  if (const auto* value = node.get_if<double>()) return *value;
+  return std::nullopt;
+}
+
 bool same_values(const Node& a, const Node& b) {
   if (a.is_map() && b.is_map()) {
     const auto same = [](const auto& x, const auto& y) {

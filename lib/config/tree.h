@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,12 +14,23 @@ namespace verlcpp::config {
 /// Where a value came from: "conf/x.yaml:12", "override 3" (1-based), or "default" for a value no
 /// file sets.
 struct Origin {
+  enum class Source {
+    kShipped,   // a file of conf/, or no file at all
+    kFile,      // a user's file
+    kOverride,  // of the command line
+    kFlag,      // another word of the command line
+  };
+  Origin() = default;
+  Origin(std::string where, Source from) : text(std::move(where)), source(from) {}
+
   std::string text = "default";
+  Source source = Source::kShipped;
 };
 
 /// `${...}` kept unresolved until all overrides are in.
 struct Interpolation {
   std::string text;
+  bool as_text = false;  // a resolver's argument in quotes: its value is a text, whatever it is
   bool operator==(const Interpolation&) const = default;
 };
 
@@ -75,6 +87,12 @@ class Node {
 std::string to_inline(const Node& node);
 /// The whole tree as YAML that reads back to itself.
 std::string to_yaml(const Node& node);
+
+/// OmegaConf's marker `???` for a value that somebody has to set.
+bool is_missing(const Node& node);
+
+/// An integer or a float as a float, or nothing.
+std::optional<double> number(const Node& node);
 
 /// Same values in the same order; origins are not compared, and nan equals nan.
 bool same_values(const Node& a, const Node& b);

@@ -146,9 +146,11 @@ class Parser {
       name = unquote(words(token_), dialect_);
       advance();
     } else {
+      const Token first = token_;
       const Node written = text(false);
       if (written.is_null()) throw GrammarError{"a key cannot be null", start};
       name = python_text(written);
+      if (first.type == Type::kInt && name == words(first)) name = large_integer(name);
     }
     if (is(Type::kEnd)) fail_open(open, '}');
     if (token_.begin == start) fail("a key is missing");
@@ -160,7 +162,10 @@ class Parser {
     if (!is(Type::kQuoted)) return text(true);
     const Token quoted = token_;
     advance();
-    return Node(string_or_interpolation(unquote(words(quoted), dialect_)), origin_);
+    Scalar value = string_or_interpolation(unquote(words(quoted), dialect_));
+    auto* interpolation = std::get_if<Interpolation>(&value);
+    if (interpolation != nullptr) interpolation->as_text = dialect_ == Dialect::kResolver;
+    return Node(std::move(value), origin_);
   }
 
   static bool is_text(Type type, bool is_value) {

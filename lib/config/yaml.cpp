@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -18,10 +19,12 @@ namespace {
 
 class Reader {
  public:
-  Reader(const std::string& text, const std::string& file) : text_(text), file_(file) {}
+  Reader(const std::string& text, const std::string& file, Origin::Source source)
+      : text_(text), file_(file), source_(source) {}
 
   Node read(const YAML::Node& yaml) const {
-    const Origin origin{file_ + ":" + std::to_string(yaml.Mark().line + 1)};
+    if (++values_ > kMostValues) fail(yaml.Mark(), "aliases make this file too large");
+    const Origin origin = at_line(yaml.Mark());
     const std::string& tag = yaml.Tag();
     const bool plain = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:map" ||
                        tag == "tag:yaml.org,2002:seq";
@@ -109,7 +112,7 @@ class Reader {
       }
       Node child = read(item.second);
       // A value may start on a later line; people look for the key.
-      child.set_origin(Origin{file_ + ":" + std::to_string(key.Mark().line + 1)});
+      child.set_origin(at_line(key.Mark()));
       own.emplace_back(std::move(name), std::move(child));
     }
     put_over(merged.items(), own);
@@ -124,7 +127,10 @@ class Reader {
     if (key.Tag() != "?") refuse_tag(key);
     const Scalar typed = scalar_from_yaml(key.Scalar());
     if (std::holds_alternative<std::monostate>(typed)) fail(key.Mark(), "a key cannot be null");
-    return key_name(typed);
+    static const std::regex kDecimal("[-+]?[1-9][0-9_]{0,255}");
+    const bool is_large =
+        std::holds_alternative<std::string>(typed) && std::regex_match(key.Scalar(), kDecimal);
+    return is_large ? large_integer(key.Scalar()) : key_name(typed);
   }
 
   static bool is_flow(const YAML::Node& yaml) { return yaml.Style() == YAML::EmitterStyle::Flow; }
@@ -211,8 +217,16 @@ class Reader {
     }
   }
 
+  Origin at_line(const YAML::Mark& mark) const {
+    return {file_ + ":" + std::to_string(mark.line + 1), source_};
+  }
+
+  static constexpr size_t kMostValues = 1'000'000;
+
   const std::string& text_;
   const std::string& file_;
+  const Origin::Source source_;
+  mutable size_t values_ = 0;  // read so far
 };
 
 /// A tab in an indentation breaks a file in ways that the library's messages do not show.
@@ -303,8 +317,8 @@ void refuse_second_document(const std::string& text, const Reader& reader) {
 
 }  // namespace
 
-Node parse_yaml(const std::string& text, const std::string& file) {
-  const Reader reader(text, file);
+Node parse_yaml(const std::string& text, const std::string& file, Origin::Source source) {
+  const Reader reader(text, file, source);
   YAML::Node document;
   try {
     refuse_second_document(text, reader);
@@ -314,7 +328,7 @@ Node parse_yaml(const std::string& text, const std::string& file) {
     reader.fail(error.mark, "not YAML: " + error.msg);
   }
   refuse_directives(text, reader);
-  if (document.IsNull()) return Node::map({}, Origin{file + ":1"});
+  if (document.IsNull()) return Node::map({}, Origin{file + ":1", source});
   return reader.read(document);
 }
 

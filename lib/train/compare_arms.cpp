@@ -55,9 +55,10 @@ CompareArm make_arm(const config::Node& tree, const std::string& name, bool dyna
   CompareArm arm{
       .name = name, .limit = limit.about, .tree = tree, .config = {}, .packing = packing};
   const std::string by = "--compare-dcp, " + name;
-  const config::Origin chosen{by};
+  const config::Origin chosen{by, config::Origin::Source::kFlag};
   // Not a shipped file's, so that data.max_token_len_per_gpu does not feed it again.
-  const config::Origin limited{by + ": " + limit.key + " of " + limit.origin};
+  const config::Origin limited{by + ": " + limit.key + " of " + limit.origin,
+                               config::Origin::Source::kFlag};
   const auto set = [&](const std::vector<std::string>& keys, const config::Scalar& value,
                        const config::Origin& origin) {
     for (const std::string& key : keys) arm.tree.set(key, config::Node(value, origin));
@@ -72,7 +73,8 @@ CompareArm make_arm(const config::Node& tree, const std::string& name, bool dyna
 
 void set_scheduler(CompareArm& arm, const std::string& scheduler) {
   for (const std::string& key : kSchedulers) {
-    arm.tree.set(key, config::Node(scheduler, config::Origin{"--compare-dcp, " + arm.name}));
+    arm.tree.set(key, config::Node(scheduler, config::Origin{"--compare-dcp, " + arm.name,
+                                                             config::Origin::Source::kFlag}));
   }
   arm.config = bind_train_config(arm.tree);
 }

@@ -19,7 +19,8 @@ CompareArm on_gpus(const CompareArm& arm, int64_t gpus, int64_t pool, int64_t li
   ActorRolloutRefConfig& roles = config.actor_rollout_ref;
   for (MegatronConfig* megatron : {&roles.actor.megatron, &roles.ref.megatron}) {
     megatron->context_parallel_size = pool;
-    megatron->max_seqlen_per_dp_cp_rank = config::Node(limit, config::Origin{"predicted"});
+    megatron->max_seqlen_per_dp_cp_rank =
+        config::Node(limit, config::Origin{"predicted", config::Origin::Source::kFlag});
   }
   roles.actor.ppo_max_token_len_per_gpu = limit;
   roles.rollout.log_prob_max_token_len_per_gpu = limit;

@@ -68,9 +68,26 @@ std::vector<KeyAnswer> answers_of_rank(Rank rank, const std::string& key) {
   return answers;
 }
 
-/// Whether somebody set a key that no struct reads.
+/// Whether a shipped key is where it belongs: whole groups can be put elsewhere.
+bool is_in_place(const std::string& key) {
+  static const std::set<std::string_view> plain = [] {
+    std::set<std::string_view> patterns;  // most keys are here, which saves the search for a match
+    for (const KeyRule& rule : key_rules()) {
+      if (std::string_view(rule.pattern).find('*') == std::string_view::npos) {
+        patterns.insert(rule.pattern);
+      }
+    }
+    return patterns;
+  }();
+  return plain.contains(key) || !answers_about(key).empty();
+}
+
+/// Whether somebody set a key that no struct reads, or put a group where it is not read.
 bool sets_unread(const config::Node& node, const std::string& key) {
-  if (!node.is_map() || node.items().empty()) return !is_shipped(node.origin()) && !is_bound(key);
+  if (!node.is_map() || node.items().empty()) {
+    const bool read = is_bound(key);
+    return !read && (!is_shipped(node.origin()) || !is_in_place(key));
+  }
   return std::any_of(node.items().begin(), node.items().end(), [&](const auto& item) {
     if (item.first.empty() || item.first.find('.') != std::string::npos) return true;
     return sets_unread(item.second, key.empty() ? item.first : key + "." + item.first);
@@ -137,7 +154,7 @@ config::KnownKeys known_keys(const config::Node& tree) {
                    "actor_rollout_ref.rollout.repetition_penalty",
                    "actor_rollout_ref.model.lora.fully_sharded_loras"},
           .old_keys = old_keys(),
-          .free_groups = true,
+          .own_roots = true,
           .is_read = is_read,
           .follows = follows_another};
 }

@@ -41,7 +41,8 @@ struct Case {
 };
 
 void set(config::Node& tree, const std::string& key, const config::Scalar& value) {
-  tree.set(key, config::Node(value, config::Origin{"--selftest-layout"}));
+  tree.set(key,
+           config::Node(value, config::Origin{"--selftest-layout", config::Origin::Source::kFlag}));
 }
 
 /// Throws DeviceError when `bytes` are more than the machine's.

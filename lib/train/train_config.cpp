@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "config/bind.h"
-#include "config/compose.h"
+#include "config/interpolation.h"
 #include "data/prompts.h"
 #include "train/key_kinds.h"
 #include "train/validate_findings.h"
@@ -73,26 +73,20 @@ void read_costs(const config::Node& tree, TrainConfig& config) {
 }  // namespace
 
 bool is_shipped(const config::Origin& origin) {
-  return origin.text.starts_with("conf/") || origin.text == config::Origin{}.text;
+  return origin.source == config::Origin::Source::kShipped;
 }
 
 void apply_token_budget(config::Node& tree) {
   const config::Node* found = tree.find(kBudgetKey);
   if (found == nullptr || found->is_null()) return;
-  const auto open = [&](const char* key) {
-    const config::Node* node = tree.find(key);
-    return node != nullptr && node->get_if<config::Interpolation>() != nullptr;
-  };
-  const bool unresolved =
-      open(kBudgetKey) || std::any_of(kFedByBudget.begin(), kFedByBudget.end(), open);
   // What an interpolation leads to, with its origin, says whether somebody set the budget.
-  const config::Node values = unresolved ? config::resolve(tree) : tree;
-  const config::Node* budget = values.find(kBudgetKey);
-  if (budget == nullptr || budget->is_null()) return;
+  const std::optional<config::Node> budget = config::select(tree, kBudgetKey);
+  if (!budget || budget->is_null()) return;
+  const config::Node before = tree;
   for (const char* key : kFedByBudget) {
-    const config::Node* value = values.find(key);
+    const std::optional<config::Node> value = config::select(before, key);
     config::Node* node = tree.find(key);
-    if (node != nullptr && value != nullptr && is_shipped(value->origin())) *node = *budget;
+    if (node != nullptr && value && is_shipped(value->origin())) *node = *budget;
   }
 }
 

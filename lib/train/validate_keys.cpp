@@ -5,21 +5,16 @@
 #include "base/error.h"
 #include "config/bind.h"
 #include "config/compose.h"
+#include "config/interpolation.h"
 #include "train/key_kinds.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
 namespace {
 
-std::optional<double> number(const config::Node& node) {
-  if (const auto* value = node.get_if<int64_t>()) return static_cast<double>(*value);
-  if (const auto* value = node.get_if<double>()) return *value;
-  return std::nullopt;
-}
-
 /// Equal as settings: 2 is 2.0.
 bool same_setting(const config::Node& a, const config::Node& b) {
-  if (const auto x = number(a), y = number(b); x && y) return *x == *y;
+  if (const auto x = config::number(a), y = config::number(b); x && y) return *x == *y;
   return config::same_values(a, b);
 }
 
@@ -58,8 +53,8 @@ class KeyCheck {
 
   void walk(const config::Node& node, const std::string& key) {
     const bool group = node.is_map() && !node.items().empty();
-    if (is_new_root(node, key)) {
-      without_effect_.push_back(key + " (" + node.origin().text + ")");
+    if (is_own_root(node, key)) {
+      own_roots_.push_back(key + " (" + node.origin().text + ")");
       return;
     }
     if (group && (is_shipped(node.origin()) || !moves(key))) {
@@ -71,19 +66,22 @@ class KeyCheck {
     }
   }
 
-  /// One line for all keys without effect.
+  /// One line for all keys without effect, one for the user's own.
   void finish() {
-    if (without_effect_.empty()) return;
-    const bool one = without_effect_.size() == 1;
-    findings_.warn((one ? "this key has" : "these keys have") +
-                   std::string(" no effect here (--explain-keys says why): ") +
-                   join(without_effect_));
+    if (!without_effect_.empty()) {
+      findings_.warn((without_effect_.size() == 1 ? "this key has" : "these keys have") +
+                     std::string(" no effect here (--explain-keys says why): ") +
+                     join(without_effect_));
+    }
+    if (own_roots_.empty()) return;
+    findings_.warn("no key of verl's, of use only to a ${...} that names " +
+                   std::string(own_roots_.size() == 1 ? "it: " : "them: ") + join(own_roots_));
   }
 
  private:
-  /// A group that nobody but an override knows.
-  static bool is_new_root(const config::Node& node, const std::string& key) {
-    return !key.empty() && key.find('.') == std::string::npos && config::is_added_group(node) &&
+  /// A key at the root that nobody but its user knows.
+  static bool is_own_root(const config::Node& node, const std::string& key) {
+    return !key.empty() && key.find('.') == std::string::npos && !is_shipped(node.origin()) &&
            shipped_tree().find(key) == nullptr && answers_about(key).empty();
   }
 
@@ -102,7 +100,7 @@ class KeyCheck {
       const bool refused =
           follows_refused(key) ? valid != nullptr && !same_setting(node, *valid) : changed;
       if (refused && !is_member(key)) refuse(node, key, answer.reason);
-    } else if (changed || node.origin().text.starts_with("override ")) {
+    } else if (changed || node.origin().source == config::Origin::Source::kOverride) {
       without_effect_.push_back(key + " (" + node.origin().text + ")");
     }
   }
@@ -112,10 +110,9 @@ class KeyCheck {
     const config::Node* shipped = shipped_tree().find(key);
     const auto* source = shipped == nullptr ? nullptr : shipped->get_if<config::Interpolation>();
     if (source == nullptr) return false;
-    const size_t start = source->text.find_last_of(":{") + 1;
-    const std::string followed =
-        source->text.substr(start, source->text.find_first_of(",}", start) - start);
-    const std::vector<KeyAnswer> answers = answers_about(followed);
+    const auto followed = config::followed_key(*source);
+    const std::vector<KeyAnswer> answers =
+        followed ? answers_about(*followed) : std::vector<KeyAnswer>{};
     return !answers.empty() && answers[0].kind == KeyKind::kRefused;
   }
 
@@ -150,7 +147,7 @@ class KeyCheck {
 
   Findings& findings_;
   std::optional<config::Node> followed_;
-  std::vector<std::string> without_effect_;
+  std::vector<std::string> without_effect_, own_roots_;
 };
 
 }  // namespace

@@ -18,7 +18,11 @@ NESTED = ["${oc.select:missing,${one}}", "${oc.decode:${oc.env:VERLCPP_SET}}", "
           "${oc.select:missing,x${one}y}", "${oc.select:missing,'it is ${one}'}", "${group[${name}]}", "${oc.select: missing , 5 }", "${oc.select:missing, a b }", "${oc.select:missing,[1] }", "${oc.decode: one }",
           "${oc.select:missing,\\,}", "${oc.select:missing,\\\\${one}}", "${oc.env:VERLCPP_UNSET,true}", "${oc.select:missing,\"q'q\"}",
           "${group.${name}}", "${a.b:1}", "${oc.select:missing,[1,,2]}", "${oc.select:group.zz,{}}", "${oc.select:missing,x:y}",
-          "${oc.env:VERLCPP_UNSET,1.50}", "${oc.select:missing,'a\\'b'}", "${oc.select:missing,'\\${one}'}", "${oc.select:missing,'a\\\\'}"]
+          "${oc.env:VERLCPP_UNSET,1.50}", "${oc.select:missing,'a\\'b'}", "${oc.select:missing,'\\${one}'}", "${oc.select:missing,'a\\\\'}",
+          "${oc.create:{a:1,b: ${one}}}", "${oc.create:${group}}", "${oc.create:[x,${one}]}", "${oc.create:3}",
+          "${oc.dict.keys:group}", "${oc.dict.values:group}", "${oc.dict.keys:missing}", "${oc.dict.values:list}",
+          "${oc.dict.keys:${word}}", "${oc.select:missing,'${one}'}", "${oc.decode:'${one}'}", "${oc.select:missing,['${one}']}",
+          "${oc.env:VERLCPP_UNSET,'${nothing}'}", "${oc.select:missing,'${group}'}", "${oc.select:missing,'${open}'}"]
 QUOTED_PIECES = ["a", " ", ",", "1", "\\\\", "\\", "\\'", '\\"', "${one}", "\\${one}", "[", "}", "=", ":", "'", '"', "#", "é", "\n"]
 NEIGHBOURS = ("one: 1\nrate: 1e-6\nword: text\nname: a\nnothing: null\nopen: \"???\"\nlist: [5, x, {y: 6}]\n"
               "group: {a: 1, b: '${.a}', deep: {d: '${..a}', e: '${...one}'}}\n")

@@ -290,8 +290,15 @@ TEST_CASE("-m with --dry-run and --cfg job shows every job and writes nothing") 
   const std::string lr = "actor_rollout_ref.actor.optim.lr=1e-3,3e-3";
   const Outcome dry = expect_success(sweep(place, 1, {lr, "--dry-run"}));
   CHECK_THAT(dry.out,
-             StartsWith("== job 0 (actor_rollout_ref.actor.optim.lr=1e-3)\n") &&
+             ContainsSubstring("== job 0 (actor_rollout_ref.actor.optim.lr=1e-3)\n") &&
                  ContainsSubstring("\n== job 1 (actor_rollout_ref.actor.optim.lr=3e-3)\n"));
+  CHECK_THAT(dry.out, ContainsSubstring("note: trainer.project_name=") &&
+                          ContainsSubstring(" comes later\n== job 0 "));
+  // The jobs know their number, and when the sweep began.
+  const std::string name = "trainer.experiment_name=e_${hydra:job.num}_${now:%Y}";
+  const Outcome named = expect_success(sweep(place, 1, {lr, name, "--cfg", "job", "--resolve"}));
+  CHECK_THAT(named.out, ContainsSubstring("\n  experiment_name: e_0_2") &&
+                            ContainsSubstring("\n  experiment_name: e_1_2"));
   const Outcome printed = expect_success(sweep(place, 1, {lr, "--cfg", "job"}));
   const std::string second = "---\n# job 1 (actor_rollout_ref.actor.optim.lr=3e-3)\n";
   CHECK_THAT(printed.out, StartsWith("---\n# job 0 (") && ContainsSubstring(second) &&

@@ -25,10 +25,20 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+using Files = std::map<std::string, std::string>;
+
 /// Composes "main.yaml" out of files in memory.
-inline Node composed(const std::map<std::string, std::string>& files,
-                     const std::vector<std::string>& overrides = {}) {
+inline Node composed(const Files& files, const std::vector<std::string>& overrides = {}) {
   return compose({{in_memory("conf", files)}, "main", overrides}).tree;
+}
+
+inline std::string tree_text(const Files& files, const std::vector<std::string>& overrides = {}) {
+  return to_inline(composed(files, overrides));
+}
+
+inline std::string compose_error(const Files& files,
+                                 const std::vector<std::string>& overrides = {}) {
+  return config_error([&] { composed(files, overrides); });
 }
 
 inline Node resolved(const std::string& yaml) { return resolve(parse_yaml(yaml, "x.yaml")); }

@@ -148,16 +148,33 @@ TEST_CASE("bind: a wrong value that other keys follow is said once, of the key t
   CHECK(problems({"followed=x", "follower=x"}).size() == 2);
 }
 
-TEST_CASE("bind: an override may add a group at the root where that is allowed, a file may not") {
+TEST_CASE("bind: users may have keys of their own at the root where that is allowed") {
   const auto problems = [](const std::string& yaml, const std::vector<std::string>& overrides) {
-    KnownKeys known;
-    known.free_groups = true;
-    Binder binder(known);
+    const Node known = parse_yaml("trainer: {x: 1}\n", "conf/known.yaml");
+    KnownKeys keys;
+    keys.own_roots = true;
+    keys.tree = &known;
+    keys.old_keys = {{"ray_init", "of older releases is now ray_kwargs.ray_init"}};
+    Binder binder(keys);
     Nothing nothing;
     binder.bind(composed({{"main.yaml", yaml}}, overrides), "", nothing);
     return binder.problems();
   };
-  CHECK(problems("{}", {"+mine.x=1"}).empty());
-  CHECK(problems("{}", {"+mine=1"}).size() == 1);
-  CHECK(problems("mine: {x: 1}", {}).size() == 1);
+  CHECK(problems("{}", {"+mine.x=1", "+other=2", "+trainr.x=3"}).empty());
+  CHECK(problems("{mine: {x: 1}, trace: 2}", {}).empty());
+  CHECK(problems("trainr: {x: 1}", {}) ==
+        std::vector<std::string>{
+            "trainr (conf/main.yaml:1) is not a known key; did you mean trainer?"});
+  CHECK(problems("{}", {"+ray_init.x=1"}) ==
+        std::vector<std::string>{"ray_init (override 1) is not a known key; ray_init of older "
+                                 "releases is now ray_kwargs.ray_init"});
+  // A shipped group that was put there is nobody's own.
+  const SearchPath shipped =
+      in_memory("conf", {{"main.yaml", "{}"}, {"g/a.yaml", "x: 1"}}, Origin::Source::kShipped);
+  KnownKeys keys;
+  keys.own_roots = true;
+  Binder binder(keys);
+  Nothing nothing;
+  binder.bind(compose({{shipped}, "main", {"+g=a"}}).tree, "", nothing);
+  CHECK(binder.problems().size() == 1);
 }

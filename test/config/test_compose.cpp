@@ -10,16 +10,6 @@ using namespace verlcpp::config;
 
 namespace {
 
-using Files = std::map<std::string, std::string>;
-
-std::string tree_text(const Files& files, const std::vector<std::string>& overrides = {}) {
-  return to_inline(composed(files, overrides));
-}
-
-std::string error_of(const Files& files, const std::vector<std::string>& overrides = {}) {
-  return config_error([&] { composed(files, overrides); });
-}
-
 /// verl's shape in small.
 const Files kEngines = {
     {"main.yaml",
@@ -69,7 +59,7 @@ TEST_CASE("compose: an absent _self_ is last, a present one stands where it is")
   files["main.yaml"] = "defaults: [_self_, base]\nx: main\nz: main\n";
   CHECK(tree_text(files) == "{x: base, z: main, y: base}");
   files["main.yaml"] = "defaults: [_self_, base, _self_]\n";
-  CHECK(error_of(files) == "conf/main.yaml:1: _self_ comes twice in the defaults list");
+  CHECK(compose_error(files) == "conf/main.yaml:1: _self_ comes twice in the defaults list");
 }
 
 TEST_CASE("compose: override of a choice in an outer file, in the outermost one first") {
@@ -95,7 +85,7 @@ TEST_CASE("compose: groups can be added, removed, chosen as null, and be optiona
   CHECK(tree_text(kEngines, {"~actor@a.actor"}) == "{model_engine: one, top: 1}");
   CHECK(tree_text(kEngines, {"actor@a.actor=null"}) == "{model_engine: one, top: 1}");
   CHECK(tree_text(kEngines, {"~actor@a.actor=one_actor"}) == "{model_engine: one, top: 1}");
-  CHECK(error_of(kEngines, {"~actor@a.actor=two_actor"}) ==
+  CHECK(compose_error(kEngines, {"~actor@a.actor=two_actor"}) ==
         "~actor@a.actor=two_actor (override 1): actor@a.actor is one_actor (conf/main.yaml:3)");
   Files files = {{"main.yaml", "defaults: [optional g: a, g@h: null]\nx: 1\n"}};
   CHECK(tree_text(files) == "{x: 1}");
@@ -104,36 +94,37 @@ TEST_CASE("compose: groups can be added, removed, chosen as null, and be optiona
 }
 
 TEST_CASE("compose: wrong choices name what is available") {
-  CHECK(error_of(kEngines, {"top=2", "model_engine=fsdp"}) ==
+  CHECK(compose_error(kEngines, {"top=2", "model_engine=fsdp"}) ==
         "model_engine=fsdp (override 2): there is no option fsdp; available: one, two");
   Files single = kEngines;
   single.erase("model_engine/two.yaml");
-  CHECK(error_of(single, {"model_engine=fsdp"}) ==
+  CHECK(compose_error(single, {"model_engine=fsdp"}) ==
         "model_engine=fsdp (override 1): there is no option fsdp; only one is available");
-  CHECK(error_of(kEngines, {"model_engine=[1]"}) ==
+  CHECK(compose_error(kEngines, {"model_engine=[1]"}) ==
         "model_engine=[1] (override 1): model_engine is a group of the defaults list and takes "
         "the name of one option, or a list of names; available: one, two");
-  CHECK(error_of(kEngines, {"model_engine=[one]"}) ==
+  CHECK(compose_error(kEngines, {"model_engine=[one]"}) ==
         "conf/main.yaml:3: ${model_engine}_actor must name a group chosen by one name in the "
         "defaults list");
-  CHECK(error_of(kEngines, {"optim=adam"}) ==
+  CHECK(compose_error(kEngines, {"optim=adam"}) ==
         "optim=adam (override 1): the group optim is not in the defaults list; did you mean "
         "optim@a.actor.optim=adam?");
-  CHECK(error_of(kEngines, {"++model_engine=two"}) ==
+  CHECK(compose_error(kEngines, {"++model_engine=two"}) ==
         "++model_engine=two (override 1): a group cannot be forced with ++; write "
         "model_engine=two, or + to add it to the defaults list");
-  CHECK(error_of(kEngines, {"x/y=two"}) == "x/y=two (override 1): there is no group x/y in conf");
+  CHECK(compose_error(kEngines, {"x/y=two"}) ==
+        "x/y=two (override 1): there is no group x/y in conf");
   Files files = {{"main.yaml", "defaults:\n  - g: b\n"}, {"g/a.yaml", ""}};
-  CHECK(error_of(files) == "conf/main.yaml:2: g: there is no option b; only a is available");
+  CHECK(compose_error(files) == "conf/main.yaml:2: g: there is no option b; only a is available");
   files = {{"main.yaml", "defaults:\n  - other\n"}};
-  CHECK(error_of(files) == "conf/main.yaml:2: there is no other.yaml in conf");
+  CHECK(compose_error(files) == "conf/main.yaml:2: there is no other.yaml in conf");
   CHECK(config_error([&] {
           compose({{in_memory("conf", files)}, "mian", {}});
         }) == "there is no mian.yaml in conf; did you mean main?");
 }
 
 TEST_CASE("compose: malformed defaults lists are refused with their place") {
-  const auto error = [](const std::string& text) { return error_of({{"main.yaml", text}}); };
+  const auto error = [](const std::string& text) { return compose_error({{"main.yaml", text}}); };
   CHECK(error("defaults: x\n") == "conf/main.yaml:1: defaults must be a list, got 'x'");
   CHECK(contains(error("defaults:\n  - 3\n"), "conf/main.yaml:2: expected a config name or group"));
   CHECK(contains(error("defaults:\n  - {a: x, b: y}\n"), "expected a config name or group: name"));
@@ -176,33 +167,34 @@ TEST_CASE("compose: adding, forcing and deleting follow Hydra") {
 }
 
 TEST_CASE("compose: wrong value overrides say what would be right") {
-  CHECK(contains(error_of({{"main.yaml", "'a.b': {c: 1}\n"}}, {"q=1"}), "there is no key q;"));
-  CHECK(error_of(kValues, {"s.x=1", "s.xx=2"}) ==
+  CHECK(contains(compose_error({{"main.yaml", "'a.b': {c: 1}\n"}}, {"q=1"}), "there is no key q;"));
+  CHECK(compose_error(kValues, {"s.x=1", "s.xx=2"}) ==
         "s.xx=2 (override 2): there is no key s.xx; did you mean s.x?");
-  CHECK(error_of(kValues, {"qqqqq=2"}) ==
+  CHECK(compose_error(kValues, {"qqqqq=2"}) ==
         "qqqqq=2 (override 1): there is no key qqqqq; --cfg job prints the keys there are");
-  CHECK(error_of(kValues, {"d={kk: 2}"}) ==
+  CHECK(compose_error(kValues, {"d={kk: 2}"}) ==
         "d={kk: 2} (override 1): there is no key d.kk; did you mean d.k?");
   const Files free = {{"main.yaml", "override_config: {a: 1}\n"}};
-  CHECK(error_of(free, {"override_config.zzzzz=2"}) ==
+  CHECK(compose_error(free, {"override_config.zzzzz=2"}) ==
         "override_config.zzzzz=2 (override 1): there is no key override_config.zzzzz; "
         "+override_config.zzzzz=2 adds a new key");
-  CHECK(error_of(free, {"override_config.b=2"}) ==
+  CHECK(compose_error(free, {"override_config.b=2"}) ==
         "override_config.b=2 (override 1): there is no key override_config.b; did you mean "
         "override_config.a? +override_config.b=2 adds a new key");
-  CHECK(error_of(kValues, {"+s.x=1"}) ==
+  CHECK(compose_error(kValues, {"+s.x=1"}) ==
         "+s.x=1 (override 1): s.x already exists (1, conf/main.yaml:1); s.x=1 changes it, "
         "++s.x=1 adds or changes it");
-  CHECK(error_of(kValues, {"b.x=1"}) ==
+  CHECK(compose_error(kValues, {"b.x=1"}) ==
         "b.x=1 (override 1): there is no key b.x, because a group above it is ${s}");
-  CHECK(error_of(kValues, {"~s.z"}) == "~s.z (override 1): there is no key s.z; did you mean s.x?");
-  CHECK(error_of(kValues, {"~s.x=2"}) ==
+  CHECK(compose_error(kValues, {"~s.z"}) ==
+        "~s.z (override 1): there is no key s.z; did you mean s.x?");
+  CHECK(compose_error(kValues, {"~s.x=2"}) ==
         "~s.x=2 (override 1): deletes the key only where it has this value, but s.x is 1 "
         "(conf/main.yaml:1), and it is needed: s.x=VALUE changes it");
-  CHECK(error_of(kValues, {"~l.0"}) ==
+  CHECK(compose_error(kValues, {"~l.0"}) ==
         "~l.0 (override 1): an element of a list cannot be deleted; l=[...] sets the list");
-  CHECK(error_of(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");
-  CHECK(contains(error_of(kValues, {"name=[1"}), "override 1, column 6: "));
+  CHECK(compose_error(kValues, {"++l.5=2"}) == "++l.5=2 (override 1): l is a list of 2 elements");
+  CHECK(contains(compose_error(kValues, {"name=[1"}), "override 1, column 6: "));
 }
 
 TEST_CASE("compose: layers merge as OmegaConf merges them") {
@@ -214,9 +206,9 @@ TEST_CASE("compose: layers merge as OmegaConf merges them") {
   CHECK(tree.find("m.z")->origin().text == "conf/main.yaml:5");
   CHECK(tree_text(files, {"+m.z=3", "x=?\?\?"}) == "{x: '?\?\?', m: {y: 2, z: 3}}");
   files["main.yaml"] = "defaults: [base]\nm: [1]\n";
-  CHECK(error_of(files) ==
+  CHECK(compose_error(files) ==
         "m is a map (conf/base.yaml:2) and cannot become a list (conf/main.yaml:2)");
-  CHECK(error_of(kValues, {"++l={k: 1}"}) ==
+  CHECK(compose_error(kValues, {"++l={k: 1}"}) ==
         "++l={k: 1} (override 1): l is a list (conf/main.yaml:4) and cannot become a map (override "
         "1)");
 }
@@ -238,29 +230,30 @@ TEST_CASE(
                  {"main.yaml", "defaults: [base]\nb: ?\?\?\nc: {d: {y: 2}}\n"}};
   CHECK(tree_text(files) == "{a: {x: 1}, b: {x: 1}, c: {d: {x: 1, y: 2}}, l: ${missing}}");
   files["main.yaml"] = "defaults: [base]\nb: [1]\n";
-  CHECK(contains(error_of(files), "b is a map (conf/base.yaml:1) and cannot become a list"));
+  CHECK(contains(compose_error(files), "b is a map (conf/base.yaml:1) and cannot become a list"));
 }
 
 TEST_CASE("compose: + and ~ look at what an interpolation leads to") {
   const Files files = {
       {"main.yaml", "a: 1\nn: null\nb: ${a}\nc: ${n}\nd: ${missing}\nm: {x: 1, y: 2}\n"}};
-  CHECK(contains(error_of(files, {"+b=2"}), "b already exists (1, conf/main.yaml:1)"));
+  CHECK(contains(compose_error(files, {"+b=2"}), "b already exists (1, conf/main.yaml:1)"));
   CHECK(to_inline(*composed(files, {"+c=2"}).find("c")) == "2");
-  CHECK(contains(error_of(files, {"+d=2"}), "+d=2 (override 1): "));
-  CHECK(contains(error_of(files, {"+d={x: 2}"}), "there is no key missing"));
-  CHECK(contains(error_of(files, {"a=?\?\?", "~b"}), "b is ${a} (conf/main.yaml:3), which leads"));
+  CHECK(contains(compose_error(files, {"+d=2"}), "+d=2 (override 1): "));
+  CHECK(contains(compose_error(files, {"+d={x: 2}"}), "there is no key missing"));
+  CHECK(contains(compose_error(files, {"a=?\?\?", "~b"}),
+                 "b is ${a} (conf/main.yaml:3), which leads"));
   CHECK(composed(files, {"~b=1"}).find("b") == nullptr);
   // As Python compares: 1 == 1.0 == True, and the order of a map does not count.
   CHECK(composed(files, {"~a=true"}).find("a") == nullptr);
   CHECK(composed(files, {"~m={y: 2.0, x: 1}"}).find("m") == nullptr);
-  CHECK(contains(error_of(files, {"~m={y: 2}"}), "only where it has this value"));
+  CHECK(contains(compose_error(files, {"~m={y: 2}"}), "only where it has this value"));
 }
 
 TEST_CASE("compose: a map replaces what is no map, and its keys are new") {
   const Files files = {{"main.yaml", "m: {l: true, n: {k: 1}, i: '${m.n}'}\n"}};
   CHECK(tree_text(files, {"m={l: {z: 2}}"}) == "{m: {l: {z: 2}, n: {k: 1}, i: ${m.n}}}");
-  CHECK(contains(error_of(files, {"m={n: {z: 2}}"}), "there is no key m.n.z"));
-  CHECK(contains(error_of(files, {"m={i: {z: 2}}"}), "there is no key m.i.z"));
+  CHECK(contains(compose_error(files, {"m={n: {z: 2}}"}), "there is no key m.n.z"));
+  CHECK(contains(compose_error(files, {"m={i: {z: 2}}"}), "there is no key m.i.z"));
 }
 
 TEST_CASE("compose: the header of a file stands before any other comment") {
@@ -317,20 +310,30 @@ TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused"
   CHECK(tree_text(files, {search}) == "{g: {x: near}}");
   files["main.yaml"] += "hydra: {searchpath: ['file://" + place.string() + "']}\n";
   CHECK(tree_text(files, {"g=far"}) == "{g: {x: far}}");
-  CHECK(contains(error_of(files, {"g=far", "hydra.searchpath=[]"}), "there is no option far"));
+  CHECK(contains(compose_error(files, {"g=far", "hydra.searchpath=[]"}), "there is no option far"));
+  setenv("VERLCPP_TEST_PLACE", place.c_str(), 1);
+  CHECK(tree_text(files, {"hydra.searchpath=['file://${oc.env:VERLCPP_TEST_PLACE}']", "g=far"}) ==
+        "{g: {x: far}}");
+  const ComposeRequest absent{
+      {in_memory("conf", files)}, "main", {"hydra.searchpath=['file:///nowhere/at/all']"}};
+  CHECK(compose(absent).notes ==
+        std::vector<std::string>{
+            "hydra.searchpath (override 1): there is no folder /nowhere/at/all"});
   fs::remove_all(place);
 
-  CHECK(error_of(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
+  CHECK(compose_error(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
         "hydra.searchpath=['pkg://verl'] (override 1): must be a list of folders, each as "
         "file:///FOLDER (pkg:// is a folder inside a Python package, which cannot be opened here)");
-  CHECK(error_of(kValues, {"hydra.verbose=True"}) ==
+  CHECK(compose_error(kValues, {"hydra.verbose=True"}) ==
         "hydra.verbose (override 1): of the keys under hydra only hydra.searchpath, hydra.run.dir, "
         "hydra.sweep.dir and hydra.sweep.subdir are read here");
-  CHECK(contains(error_of(kValues, {"hydra/launcher=joblib"}), "hydra/launcher (override 1): of"));
-  CHECK(contains(error_of(kValues, {"~hydra.sweep"}), "hydra.sweep (override 1): of the keys"));
+  CHECK(contains(compose_error(kValues, {"hydra/launcher=joblib"}),
+                 "hydra/launcher (override 1): of"));
   CHECK(
-      contains(error_of({{"main.yaml", "hydra: {job: {}}\n"}}), "hydra.job (conf/main.yaml:1): "));
-  CHECK(contains(error_of({{"main.yaml", "hydra: 1\n"}}), "hydra (conf/main.yaml:1): "));
+      contains(compose_error(kValues, {"~hydra.sweep"}), "hydra.sweep (override 1): of the keys"));
+  CHECK(contains(compose_error({{"main.yaml", "hydra: {job: {}}\n"}}),
+                 "hydra.job (conf/main.yaml:1): "));
+  CHECK(contains(compose_error({{"main.yaml", "hydra: 1\n"}}), "hydra (conf/main.yaml:1): "));
 }
 
 TEST_CASE("compose: folders under hydra are handed on, overrides before the primary file") {
@@ -343,7 +346,7 @@ TEST_CASE("compose: folders under hydra are handed on, overrides before the prim
   CHECK(hydra({"hydra.sweep.dir=c", "x=2", "++hydra.run.dir=${now:%Y}"}) ==
         "{run: {dir: '${now:%Y}'}, sweep: {dir: c, subdir: ${x}}}");
   CHECK(tree_text(files) == "{x: 1}");
-  const auto refused = [&](const std::string& text) { return error_of(files, {text}); };
+  const auto refused = [&](const std::string& text) { return compose_error(files, {text}); };
   CHECK(refused("hydra.sweep.dir=''") == "hydra.sweep.dir = '' (override 1): must name a folder");
   CHECK(refused("hydra.run.dir=[a]") == "hydra.run.dir = [a] (override 1): must name a folder");
   CHECK(refused("hydra.sweep.dir=a,b") ==

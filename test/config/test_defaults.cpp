@@ -5,20 +5,6 @@
 using namespace verlcpp;
 using namespace verlcpp::config;
 
-namespace {
-
-using Files = std::map<std::string, std::string>;
-
-std::string tree_text(const Files& files, const std::vector<std::string>& overrides = {}) {
-  return to_inline(composed(files, overrides));
-}
-
-std::string error_of(const Files& files, const std::vector<std::string>& overrides = {}) {
-  return config_error([&] { composed(files, overrides); });
-}
-
-}  // namespace
-
 TEST_CASE("defaults: packages are relative, _global_, _here_, _group_ or from the header") {
   const Files files = {
       {"main.yaml",
@@ -29,7 +15,7 @@ TEST_CASE("defaults: packages are relative, _global_, _here_, _group_ or from th
       {"g/named.yaml", "defaults: [sub@_here_: file, sub@_group_: file, sub@q: file]\nu: 1\n"},
       {"h/head.yaml", "# @package at.head\nt: 1\n"},
   };
-  CHECK(error_of(files) ==
+  CHECK(compose_error(files) ==
         "conf/g/named.yaml:1: the group g/sub is already in the defaults list "
         "(conf/main.yaml:1); write `override g/sub: file` in a file, or "
         "g/sub=file on the command line, to change it");
@@ -49,8 +35,9 @@ TEST_CASE("defaults: a group may have several choices") {
   CHECK(tree_text(files, {"g=[b,a]"}) == "{g: {y: a, x: a}}");
   CHECK(tree_text(files, {"g=c"}) == "{g: {z: c}}");
   CHECK(tree_text(files, {"+g@p=[c,a]"}) == "{g: {x: a, y: b}, p: {z: c, x: a, y: a}}");
-  CHECK(contains(error_of(files, {"g=[a,d]"}), "there is no g/d.yaml"));
-  CHECK(contains(error_of(files, {"~g"}), "~g (override 1): the group g is not in the defaults"));
+  CHECK(contains(compose_error(files, {"g=[a,d]"}), "there is no g/d.yaml"));
+  CHECK(contains(compose_error(files, {"~g"}),
+                 "~g (override 1): the group g is not in the defaults"));
   files["main.yaml"] = "defaults: [g: c, override g: [a, b]]\n";
   CHECK(tree_text(files) == "{g: {x: a, y: b}}");
 }
@@ -63,15 +50,15 @@ TEST_CASE("defaults: lists are expanded from the last entry to the first") {
                  {"h/a.yaml", "defaults: [_self_, override /g@_global_.g: b]\n"}};
   CHECK(tree_text(files) == "{g: {x: b}, h: {}}");
   files["main.yaml"] = "defaults: [h: a, g: a, _self_]\n";
-  CHECK(contains(error_of(files), "override g (conf/h/a.yaml:1): the group g is not in"));
+  CHECK(contains(compose_error(files), "override g (conf/h/a.yaml:1): the group g is not in"));
   // A choice by interpolation is made after the others, and its file cannot override.
   files["main.yaml"] = "defaults: [h: '${g}', g: a]\n";
-  CHECK(contains(error_of(files), "a file that an interpolation chooses cannot override /g"));
+  CHECK(contains(compose_error(files), "a file that an interpolation chooses cannot override /g"));
   files["h/a.yaml"] = "y: ${g.x}\n";
   CHECK(tree_text(files) == "{h: {y: ${g.x}}, g: {x: a}}");
-  CHECK(contains(error_of(files, {"~g"}), "${g} must name a group chosen by one name"));
+  CHECK(contains(compose_error(files, {"~g"}), "${g} must name a group chosen by one name"));
   files["main.yaml"] = "defaults: [override g: b, g: a]\n";
-  CHECK(contains(error_of(files), "override g must stand at the end of the defaults list"));
+  CHECK(contains(compose_error(files), "override g must stand at the end of the defaults list"));
 }
 
 TEST_CASE("defaults: a file with a list of its own may come twice") {
@@ -80,7 +67,7 @@ TEST_CASE("defaults: a file with a list of its own may come twice") {
   CHECK(tree_text(files) == "{g: {x: 1}}");
   CHECK(tree_text(files, {"+g=a"}) == "{g: {x: 1}}");
   files["g/a.yaml"] = "x: 1\n";
-  CHECK(contains(error_of(files), "the group g is already in the defaults list"));
+  CHECK(contains(compose_error(files), "the group g is already in the defaults list"));
 }
 
 TEST_CASE("defaults: a group on the command line is written with its package as it is listed") {
@@ -88,20 +75,21 @@ TEST_CASE("defaults: a group on the command line is written with its package as 
                        {"g/a.yaml", "x: a\n"},
                        {"g/b.yaml", "x: b\n"}};
   CHECK(tree_text(files, {"g@_global_=b"}) == "{x: b, p: {x: a}}");
-  CHECK(contains(error_of(files, {"g@=b"}), "g@ is not in the defaults list; did you mean g@_glo"));
-  CHECK(contains(error_of(files, {"~g@p=[a]"}), "~g@p=NAME does so where"));
+  CHECK(contains(compose_error(files, {"g@=b"}),
+                 "g@ is not in the defaults list; did you mean g@_glo"));
+  CHECK(contains(compose_error(files, {"~g@p=[a]"}), "~g@p=NAME does so where"));
 }
 
 TEST_CASE("defaults: choices that have to be made, deleted ones, and ones that are no file twice") {
   Files files = {{"main.yaml", "defaults:\n  - g: ?\?\?\n"}, {"g/a.yaml", "x: 1\n"}};
-  CHECK(error_of(files) ==
+  CHECK(compose_error(files) ==
         "conf/main.yaml:2: g has to be chosen: write g=NAME; only a is available");
   CHECK(tree_text(files, {"g=a"}) == "{g: {x: 1}}");
   CHECK(tree_text(files, {"g=a", "~g=a"}) == "{}");
-  CHECK(error_of(files, {"g=a", "~h"}) ==
+  CHECK(compose_error(files, {"g=a", "~h"}) ==
         "~h (override 2): there is no key h; --cfg job prints the keys there are");
   files["main.yaml"] = "defaults: [g@p: null, g@p: null]\n";
   CHECK(tree_text(files) == "{}");
   files["main.yaml"] = "defaults: [g: null, g: a]\n";
-  CHECK(contains(error_of(files), "conf/main.yaml:1: the group g is already in the defaults"));
+  CHECK(contains(compose_error(files), "conf/main.yaml:1: the group g is already in the defaults"));
 }

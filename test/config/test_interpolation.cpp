@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "config/interpolation.h"
 #include "helpers.h"
 #include "support/catch.h"
 
@@ -121,6 +122,57 @@ TEST_CASE("interpolation: oc.env") {
   CHECK(shown("${oc.env:VERLCPP_TEST_UNSET,null}") == "null");
   CHECK(shown("${oc.env:VERLCPP_TEST_UNSET,a b}") == "'a b'");
   CHECK(contains(error_of("${oc.env:VERLCPP_TEST_UNSET}"), "VERLCPP_TEST_UNSET is not set"));
+}
+
+TEST_CASE("interpolation: an argument in quotes is a text, whatever the interpolation in it is") {
+  CHECK(shown("\"${oc.select:none,'${one}'}\"") == "'1'");
+  CHECK(shown("\"${oc.select:none,'${oc.select:none,'${one}'}'}\"") == "'1'");
+  CHECK(shown("\"${oc.select:none,['${one}',${one}]}\"") == "['1', 1]");
+  CHECK(shown("\"${oc.decode:'${one}'}\"") == "1");
+  CHECK(shown("\"${oc.select:none,'${nothing}'}\"") == "'None'");
+  CHECK(shown("\"${oc.select:none,'${list}'}\"") == R"('[5, {\'x\': 6}]')");
+  CHECK(shown("{a: \"${oc.select:none,'${one}'}\", b: '${oc.select:none,${one}}'}") ==
+        "{a: '1', b: 1}");
+}
+
+TEST_CASE("interpolation: oc.create, oc.dict.keys and oc.dict.values") {
+  CHECK(shown("'${oc.create:{a: [1, ${one}]}}'") == "{a: [1, 1]}");
+  CHECK(shown("'${oc.create:${list}}'") == "[5, {x: 6}]");
+  CHECK(shown("{m: {a: 1, b: '${one}'}, k: '${oc.dict.keys:k.m}', v: '${oc.dict.values:.m}'}") ==
+        "{m: {a: 1, b: 1}, k: [a, b], v: [1, 1]}");
+  CHECK(contains(error_of("${oc.create:text}"), "oc.create takes a map or a list"));
+  CHECK(contains(error_of("${oc.dict.keys:list}"), "list is no map"));
+  CHECK(contains(error_of("${oc.dict.values:none}"), "there is no key none"));
+}
+
+TEST_CASE("interpolation: now and hydra lead to what is known of the run") {
+  const auto shown_with = [](const std::string& yaml) {
+    RunFacts facts;
+    facts.now = 1'000'000'000;
+    facts.hydra.set("job.num", Node(int64_t{3}));
+    facts.hydra.set("run.dir", Node(Interpolation{"r/${k.x}", false}));
+    return to_inline(*resolve(parse_yaml("k: " + yaml + "\n", "x.yaml"), facts).find("k"));
+  };
+  CHECK(shown_with("{x: run, y: '${hydra:run.dir}/${hydra:job.num}'}") == "{x: run, y: r/run/3}");
+  CHECK(shown_with("'${hydra:job.num}'") == "3");
+  CHECK(shown_with("'${now:%Y-%m}'") == "'2001-09'");
+  CHECK(contains(error_of("${hydra:job.num}"), "hydra:job.num is not known here"));
+  CHECK(contains(config_error([&] { shown_with("'${hydra:verbose}'"); }),
+                 "hydra:verbose is not known here; known are job.num, run.dir"));
+  CHECK(contains(config_error([&] { shown_with("{x: '${hydra:run.dir}'}"); }), "form a cycle"));
+  CHECK(contains(error_of("${now:}"), "now takes a format of the time, as in ${now:%Y-%m-%d}"));
+}
+
+TEST_CASE("interpolation: the key that one leads to") {
+  const auto key = [](const char* text) {
+    return followed_key(Interpolation{text, false}).value_or("-");
+  };
+  CHECK(key("${a.b}") == "a.b");
+  CHECK(key("${a[b]}") == "a.b");
+  CHECK(key("${oc.select:a.b,null}") == "a.b");
+  for (const char* text : {"x${a}", "${.a}", "${oc.env:A}", "${a.${b}}", "${oc.select:${a}}"}) {
+    CHECK(key(text) == "-");
+  }
 }
 
 TEST_CASE("interpolation: a value keeps its own origin, a default has the line's") {

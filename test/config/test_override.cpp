@@ -214,6 +214,8 @@ TEST_CASE("override: a syntax error names number, column and text") {
   CHECK(contains(error("a={x:}"), "column 6: a value is missing"));
   CHECK(contains(error("a={:1}"), "column 4: a key is missing"));
   CHECK(contains(error("a={x}"), "column 5: expected : after the key"));
+  CHECK(to_inline(*parse_override("a={+1_00000000000000000000:x}", 1).value) ==
+        "{100000000000000000000: x}");
   CHECK(contains(error("a={x:1,x:2}"), "column 9: the key x comes twice"));
   CHECK(contains(error("a=[x}"), "column 5: expected , or ]"));
   CHECK(contains(error("trainer"), "column 8: expected = and a value"));

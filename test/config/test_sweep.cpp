@@ -19,7 +19,7 @@ std::vector<std::string> options_of(const std::string& group) {
 /// "a=1 b=x | a=1 b=y": the jobs in order.
 std::string jobs(const std::vector<std::string>& overrides) {
   std::string text;
-  for (const SweepJob& job : sweep_jobs(overrides, options_of)) {
+  for (const SweepJob& job : sweep_of(overrides, options_of).jobs) {
     text += text.empty() ? "" : " | ";
     std::string one;
     for (const std::string& override_text : job.overrides) {
@@ -52,7 +52,9 @@ TEST_CASE("sweep: every combination, the last override varying fastest") {
   CHECK(jobs({"a=1,2", "b=3,4", "a=5"}) == "a=5 b=3 | a=5 b=4");
   CHECK(jobs({"a=1", "b=3,4", "a=5,6"}) == "a=5 b=3 | a=5 b=4 | a=6 b=3 | a=6 b=4");
   CHECK(jobs({"a=1,2", "+a=3"}) == "a=1 +a=3 | a=2 +a=3");
-  const auto swept = sweep_jobs({"a=1,2", "b=x", "+c=3,4"}, options_of)[1].swept;
+  CHECK(sweep_of({"a=1,2", "b=3", "a=5", "b=3", "+a=4"}, options_of).notes ==
+        std::vector<std::string>{"a=1,2 (override 1) has no effect: a=5 (override 3) comes later"});
+  const auto swept = sweep_of({"a=1,2", "b=x", "+c=3,4"}, options_of).jobs[1].swept;
   CHECK(swept == std::vector<std::pair<std::string, std::string>>{{"a", "1"}, {"+c", "4"}});
 }
 
@@ -122,21 +124,21 @@ TEST_CASE("sweep: what is one value is no sweep") {
 }
 
 TEST_CASE("sweep: shuffle() has the same values and the same order each time") {
-  const auto numbers = sweep_jobs({"a=range(20)"}, options_of);
-  const auto shuffled = sweep_jobs({"a=shuffle(range(20))"}, options_of);
+  const auto numbers = sweep_of({"a=range(20)"}, options_of).jobs;
+  const auto shuffled = sweep_of({"a=shuffle(range(20))"}, options_of).jobs;
   const auto texts = [](const std::vector<SweepJob>& all) {
     std::vector<std::string> out;
     for (const SweepJob& job : all) out.push_back(job.overrides[0]);
     return out;
   };
   CHECK(texts(shuffled) != texts(numbers));
-  const auto again = sweep_jobs({"a=shuffle(range(20))"}, options_of);
+  const auto again = sweep_of({"a=shuffle(range(20))"}, options_of).jobs;
   CHECK(texts(again) == texts(shuffled));
   std::vector<std::string> a = texts(shuffled), b = texts(numbers);
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
   CHECK(a == b);
-  CHECK(sweep_jobs({"a=shuffle(x,y,z)"}, options_of).size() == 3);
+  CHECK(sweep_of({"a=shuffle(x,y,z)"}, options_of).jobs.size() == 3);
 }
 
 TEST_CASE("sweep: errors name number, column and text") {
@@ -197,7 +199,7 @@ TEST_CASE("sweep: any text has jobs or fails with a ConfigError that names a col
     for (size_t n = random() % 12; n > 0; --n) text += pieces[random() % pieces.size()];
     INFO(text);
     try {
-      swept += sweep_jobs({text}, options_of).size() > 1 ? 1 : 0;
+      swept += sweep_of({text}, options_of).jobs.size() > 1 ? 1 : 0;
     } catch (const ConfigError& failed) {
       ++refused;
       REQUIRE(contains(failed.what(), "override 1, column "));

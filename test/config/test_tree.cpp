@@ -10,7 +10,7 @@ using namespace verlcpp::config;
 
 TEST_CASE("tree: find, set and erase by dotted path") {
   Node tree;
-  tree.set("a.b", Node(int64_t{1}, Origin{"override 1"}));
+  tree.set("a.b", Node(int64_t{1}, Origin{"override 1", Origin::Source::kOverride}));
   tree.set("a.c", Node::list({Node("x"), Node("y")}));
   CHECK(to_inline(tree) == "{a: {b: 1, c: [x, y]}}");
   CHECK(tree.find("a")->origin().text == "override 1");

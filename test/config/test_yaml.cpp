@@ -124,6 +124,11 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(contains(error("a: &x {b: *x}\n"), "an alias inside the value that it stands for"));
   CHECK(contains(error("a: &x {<<: *x}\n"), "an alias inside the value that it stands for"));
   CHECK(contains(error("&x [*x]\n"), "an alias inside the value that it stands for"));
+  CHECK(error("a: &a [1, 1, 1, 1, 1, 1, 1, 1]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n"
+              "c: &c [*b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c]\n"
+              "e: &e [*d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e]\n"
+              "g: [*f, *f, *f, *f, *f, *f, *f, *f]\n") ==
+        "f.yaml:1:23: aliases make this file too large");
   CHECK(contains(error("a: [!]\n"), "f.yaml:1:5: a ! with nothing behind it"));
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
@@ -142,11 +147,12 @@ TEST_CASE("yaml: errors name file, line and column") {
 TEST_CASE("yaml: anchors, merge keys, and keys that are no strings") {
   const Node tree = parse_yaml(
       "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc: {<<: [*a, *b], x: 5}\nd:\n  <<: *a\n  y: 6\n"
-      "e: {0x10: a, on: b, 1e3: c, '0x10': d}\n",
+      "e: {0x10: a, on: b, 1e3: c, '0x10': d, +1_00000000000000000000: e}\n",
       "f.yaml");
   CHECK(to_inline(*tree.find("c")) == "{y: 2, z: 4, x: 5}");
   CHECK(to_inline(*tree.find("d")) == "{x: 1, y: 6}");
-  CHECK(to_inline(*tree.find("e")) == "{16: a, True: b, 1000.0: c, 0x10: d}");
+  CHECK(to_inline(*tree.find("e")) ==
+        "{16: a, True: b, 1000.0: c, 0x10: d, 100000000000000000000: e}");
   CHECK(same_values(parse_yaml(to_yaml(tree), "f.yaml"), tree));
 }
 

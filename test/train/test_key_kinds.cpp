@@ -31,7 +31,7 @@ std::vector<std::string> keys_of(KeyKind kind) {
 
 /// A value that differs from `node`, set by a user.
 config::Node changed(const config::Node& node) {
-  const config::Origin origin{"run.yaml:7"};
+  const config::Origin origin{"run.yaml:7", config::Origin::Source::kFile};
   if (const bool* value = node.get_if<bool>()) return config::Node(!*value, origin);
   if (const int64_t* value = node.get_if<int64_t>()) return config::Node(*value + 1, origin);
   if (const double* value = node.get_if<double>()) return config::Node(*value + 1, origin);
@@ -179,12 +179,13 @@ TEST_CASE("each key without effect is named when it is changed") {
   }
 }
 
-TEST_CASE("a group that + adds at the root is named as without effect") {
-  const Outcome outcome = outcome_of({"+mine.x=1", "+mine.y.z=[2]"});
+TEST_CASE("a key that + adds at the root is named as the user's own") {
+  const Outcome outcome = outcome_of({"+mine.x=1", "+mine.y.z=[2]", "+rate=2e-5"});
   CHECK(outcome.problems.empty());
   REQUIRE(outcome.warnings.size() == 1);
   CHECK(outcome.warnings[0] ==
-        "this key has no effect here (--explain-keys says why): mine (override 20)");
+        "no key of verl's, of use only to a ${...} that names them: mine (override 20), rate "
+        "(override 22)");
 }
 
 TEST_CASE("one line names all keys without effect that were set, also to their defaults") {
@@ -282,6 +283,12 @@ TEST_CASE("keys of a known group that verl does not have are errors") {
   CHECK(failure({"++critic.ppo_epoch=2"}) ==
         one + "critic.ppo_epoch (override 20) is not a known key; did you mean critic.ppo_epochs?");
   CHECK(failure({"+ray_kwargs.ray_init.runtime_env.env_vars.X=1"}) == "valid");
+  // A shipped group that was put where nothing reads it.
+  CHECK(failure({"+actor=megatron_actor"}) ==
+        one +
+            "actor (conf/optim/megatron.yaml:2) is not a known key; did you mean "
+            "actor_rollout_ref?");
+  CHECK(failure({"+optim@trainer.optim=megatron"}).find(one + "trainer.optim (conf/optim/") == 0);
   // Together with what is wrong with values.
   CHECK(failure({"++critic.ppo_epoch=2", "trainer.total_epochs=0"}).find("has 2 problems") !=
         std::string::npos);

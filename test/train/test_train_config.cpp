@@ -109,11 +109,10 @@ TEST_CASE("a world of absurd factors is no number that overflowed") {
 }
 
 TEST_CASE("shipped origins") {
-  CHECK(is_shipped({"conf/actor/actor.yaml:3"}));
-  CHECK(is_shipped({"default"}));
-  CHECK_FALSE(is_shipped({"override 3"}));
-  CHECK_FALSE(is_shipped({"./conf/actor/actor.yaml:3"}));
-  CHECK_FALSE(is_shipped({"configs/run.yaml:1"}));
+  const test::Configured c = configured(valid_run(), {"+mine.x=1"});
+  CHECK(is_shipped(c.tree.find("data.shuffle")->origin()));
+  CHECK_FALSE(is_shipped(c.tree.find("mine.x")->origin()));
+  CHECK(is_shipped(config::Origin{}));
 }
 
 TEST_CASE("every default binds to a struct field and every field has a default") {

@@ -271,7 +271,8 @@ TEST_CASE("a name of the transformer's that would make another model is refused,
 TEST_CASE("a dotted or an empty name in a file is not the key that it looks like") {
   const auto said = [](const std::string& key) {
     test::Configured c = configured(valid_run(), {});
-    c.tree.items().emplace_back(key, config::Node(int64_t{3}, config::Origin{"run.yaml:2"}));
+    c.tree.items().emplace_back(
+        key, config::Node(int64_t{3}, config::Origin{"run.yaml:2", config::Origin::Source::kFile}));
     try {
       train::validate(c.config, c.tree);
     } catch (const ConfigError& e) {
