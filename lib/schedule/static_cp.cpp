@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -28,17 +29,17 @@ struct Set {
   }
 };
 
-/// A partial partition into k sets, largest first; empty ones, which are the smallest, are left
-/// out: k may be near the number of items.
+/// A partial partition into k sets; empty ones, the smallest, are left out: k may be near the
+/// number of items.
 struct State {
-  std::vector<Set> sets;
+  std::set<Set> sets;
   int64_t spread = 0;
 
-  /// Larger spread first, then larger first set. The first sets of two states are never equal:
+  /// Larger spread first, then larger largest set. The largest sets of two states are never equal:
   /// they hold different items. So the order is total and any heap pops in it.
   bool operator<(const State& other) const {
     if (spread != other.spread) return spread < other.spread;
-    return sets.front() < other.sets.front();
+    return *sets.rbegin() < *other.sets.rbegin();
   }
 };
 
@@ -57,9 +58,8 @@ class Differencing {
       State& state = heap_.emplace_back();
       for (size_t i = start; i < start + run; ++i) {
         const int item = order[i];
-        state.sets.push_back({values[static_cast<size_t>(item)], 1, item, item});
+        state.sets.insert({values[static_cast<size_t>(item)], 1, item, item});
       }
-      std::sort(state.sets.rbegin(), state.sets.rend());
       set_spread(state);
     }
   }
@@ -77,9 +77,10 @@ class Differencing {
       std::push_heap(heap_.begin(), heap_.end());
     }
     Chunks out(k_);
-    const std::vector<Set>& sets = heap_.front().sets;
-    for (size_t i = 0; i < sets.size(); ++i) {
-      for (int item = sets[i].first; item != kNone; item = next(item)) out[i].push_back(item);
+    size_t i = 0;
+    const std::set<Set>& sets = heap_.front().sets;
+    for (auto set = sets.rbegin(); set != sets.rend(); ++set, ++i) {
+      for (int item = set->first; item != kNone; item = next(item)) out[i].push_back(item);
       std::sort(out[i].begin(), out[i].end());
     }
     return out;
@@ -91,23 +92,25 @@ class Differencing {
   int& next(int item) { return next_[static_cast<size_t>(item)]; }
 
   void set_spread(State& state) const {
-    const int64_t smallest = state.sets.size() < k_ ? 0 : state.sets.back().sum;
-    state.spread = state.sets.front().sum - smallest;
+    const int64_t smallest = state.sets.size() < k_ ? 0 : state.sets.begin()->sum;
+    state.spread = state.sets.rbegin()->sum - smallest;
   }
 
-  /// The largest set with the other's smallest, and so on.
-  void merge(State& state, const State& other) {
-    std::vector<Set>& sets = state.sets;
-    const size_t mine = sets.size(), theirs = other.sets.size();
-    const size_t kept = std::min(mine, k_ - theirs);  // these meet an empty one
-    for (size_t i = kept; i < mine; ++i) append(sets[i], other.sets[k_ - 1 - i]);
-    const auto alone =
-        other.sets.begin() + static_cast<std::ptrdiff_t>(std::min(theirs, k_ - mine));
-    sets.insert(sets.end(), other.sets.begin(), alone);
-    const auto descending = [](const Set& a, const Set& b) { return b < a; };
-    const auto changed = sets.begin() + static_cast<std::ptrdiff_t>(kept);
-    std::sort(changed, sets.end(), descending);
-    std::inplace_merge(sets.begin(), changed, sets.end(), descending);
+  /// The largest set with the other's smallest, and so on: those that meet an empty one stay, and
+  /// the smallest of both meet. Takes the sets of `other`.
+  void merge(State& state, State& other) {
+    const size_t both = state.sets.size() + other.sets.size();
+    std::vector<std::set<Set>::node_type> mine, theirs;
+    for (size_t i = k_; i < both; ++i) {
+      mine.push_back(state.sets.extract(state.sets.begin()));
+      theirs.push_back(other.sets.extract(other.sets.begin()));
+    }
+    if (state.sets.size() < other.sets.size()) std::swap(state.sets, other.sets);
+    state.sets.merge(other.sets);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      append(mine[i].value(), theirs[mine.size() - 1 - i].value());
+      state.sets.insert(std::move(mine[i]));
+    }
     set_spread(state);
   }
 
