@@ -121,7 +121,6 @@ int run_job(const Options& options, config::Node& tree, const std::string& folde
   for (const std::string& warning : train::validate(config, tree, options.assume_response_length)) {
     log::warning(warning);
   }
-  log::info(train::kChecksPassed);
   for (const std::string& note : notes) log::info("note: " + note);
   if (!device.empty()) log::info(device);
   if (plans_by_costs(config)) {

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "config/tree.h"
 #include "train/stop_notice.h"
+#include "train/writable.h"
 
 namespace verlcpp::app {
 namespace {
@@ -37,9 +38,9 @@ class SweepFolder {
     fs::create_directories(plan.folder, failed);
     if (failed) throw_unwritable(plan, failed.message());
     file_ = ::open(plan.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file_ < 0 || ::access(plan.folder.c_str(), W_OK | X_OK) != 0) {
-      throw_unwritable(plan, std::strerror(errno));
-    }
+    if (file_ < 0) throw_unwritable(plan, std::strerror(errno));
+    const std::string reason = train::unwritable_reason(plan.folder);
+    if (!reason.empty()) throw_unwritable(plan, reason);
     if (::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
     throw ConfigError("hydra.sweep.dir = " + plan.folder +
                       ": another sweep runs there; wait for its end, or set a folder of its own");

@@ -13,7 +13,8 @@ import pathlib
 import re
 import sys
 
-HEADERS = ["lib/train/train_config.h", "lib/train/reward_config.h"]
+HEADERS = ["lib/train/" + block + "_config.h"
+           for block in ["actor_rollout_ref", "data", "megatron", "reward", "train", "trainer"]]
 NOT_READING = re.compile(r"lib/train/(validate\w*|key_\w+|explain_keys|plan_lengths)\.(cpp|h)$")
 STRUCT = re.compile(r"^struct (\w+) \{(.*?)^\};", re.S | re.M)
 # Keys that work without being read by name: why.

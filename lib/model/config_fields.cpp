@@ -24,7 +24,25 @@ void Fields::fail(const std::string& key, const std::string& valid) const {
                   "; valid: " + valid);
 }
 
+Fields Fields::object(const std::string& key) const {
+  const Json* value = find(key);
+  if (value == nullptr || !value->is_object()) fail(key, "an object");
+  Fields inner(*value, where_ + ": " + key, asked_);
+  inner.prefix_ = prefix_ + key + ".";
+  return inner;
+}
+
+void Fields::note(const std::string& key) const {
+  if (asked_ != nullptr) asked_->insert(prefix_ + key);
+}
+
+bool Fields::contains(const std::string& key) const {
+  note(key);
+  return object_.contains(key);
+}
+
 const Json* Fields::find(const std::string& key) const {
+  note(key);
   const auto found = object_.find(key);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
@@ -73,11 +91,12 @@ std::vector<int32_t> Fields::token_ids(const std::string& key, int64_t vocab) co
   return out;
 }
 
-Fields parse_fields(const std::string& text, const std::string& where) {
+Fields parse_fields(const std::string& text, const std::string& where,
+                    std::set<std::string>* asked) {
   try {
     Json json = Json::parse(text);
     if (!json.is_object()) throw DataError(where + ": not a JSON object");
-    return {std::move(json), where};
+    return {std::move(json), where, asked};
   } catch (const Json::exception& error) {
     throw DataError(where + ": not JSON: " + data::json_reason(error.what(), false));
   }

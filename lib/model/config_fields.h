@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,17 @@ class Fields {
  public:
   using Json = nlohmann::json;
 
-  /// `where`: the file, and the object in it.
-  Fields(Json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {}
+  /// `where`: the file, and the object in it. `asked`, if any, takes every key that is asked for.
+  Fields(Json object, std::string where, std::set<std::string>* asked = nullptr)
+      : object_(std::move(object)), where_(std::move(where)), asked_(asked) {}
+  /// The object at `key`, whose keys are asked for as "key.name".
+  Fields object(const std::string& key) const;
 
   [[noreturn]] void fail(const std::string& key, const std::string& valid) const;
 
   /// Null where the key is absent or null.
   const Json* find(const std::string& key) const;
-  bool contains(const std::string& key) const { return object_.contains(key); }
+  bool contains(const std::string& key) const;
 
   int64_t positive(const std::string& key, std::optional<int64_t> absent = {}) const;
   int64_t positive_up_to(int64_t max, const std::string& valid, const std::string& key,
@@ -38,11 +42,16 @@ class Fields {
   const std::string& where() const { return where_; }
 
  private:
+  void note(const std::string& key) const;
+
   Json object_;
   std::string where_;
+  std::set<std::string>* asked_;
+  std::string prefix_;  // of what is noted
 };
 
-/// Of a file's text. DataError when it is no JSON object.
-Fields parse_fields(const std::string& text, const std::string& where);
+/// Of a file's text. DataError when it is no JSON object. `asked`: as for Fields.
+Fields parse_fields(const std::string& text, const std::string& where,
+                    std::set<std::string>* asked = nullptr);
 
 }  // namespace verlcpp::model

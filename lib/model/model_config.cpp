@@ -127,8 +127,9 @@ void merge(Json& config, const Json& changes) {
 
 }  // namespace
 
-ModelConfig parse_model_config(const std::string& json, const std::string& where) {
-  const Fields fields = parse_fields(json, where);
+ModelConfig parse_model_config(const std::string& json, const std::string& where,
+                               std::set<std::string>* read) {
+  const Fields fields = parse_fields(json, where, read);
   ModelConfig config;
   config.json = json;
   config.architecture = read_architecture(fields);

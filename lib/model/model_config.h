@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,10 @@ struct ConfigOverride {
 /// o_proj too).
 /// `changes` is merged in first.
 ModelConfig read_model_config(const std::string& folder, const ConfigOverride& changes = {});
-ModelConfig parse_model_config(const std::string& json, const std::string& where);
+/// `read`, if any, takes the names that this model's configuration was asked for, those in an
+/// object as "rope_scaling.factor".
+ModelConfig parse_model_config(const std::string& json, const std::string& where,
+                               std::set<std::string>* read = nullptr);
 /// config.json's `json` with `changes` merged in: objects key by key, else the new value stands in
 /// place of the old one, null too. What is no JSON stays as it is.
 std::string merged_config(const std::string& json, const ConfigOverride& changes);

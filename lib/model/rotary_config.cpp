@@ -81,10 +81,8 @@ Rotary read_rotary(const Fields& config, int64_t max_positions) {
   }
   for (const std::string key : {"rope_scaling", "rope_parameters"}) {
     const nlohmann::json* value = config.find(key);
-    if (value == nullptr) continue;
-    if (!value->is_object()) config.fail(key, "an object");
-    if (value->empty()) continue;
-    const Fields rope(*value, config.where() + ": " + key);
+    if (value == nullptr || *value == nlohmann::json::object()) continue;
+    const Fields rope = config.object(key);
     rope.only("partial_rotary_factor", 1.0);
     rotary.theta = rope.positive_number("rope_theta", rotary.theta);
     read_scaling(rope, max_positions, original, rotary);

@@ -180,7 +180,7 @@ class Moves {
   int64_t looks_ = 0;
 };
 
-/// A plan takes about as long as the square of its samples: of large batches a few are tried.
+/// Fewer of large batches, by the square of the samples.
 int64_t plans_to_try(int64_t samples) {
   constexpr int64_t kEnough = 40, kSamples = 2048;
   return std::max<int64_t>(3, kEnough * kSamples * kSamples / (samples * samples));

@@ -35,6 +35,47 @@ struct Draft {
   double max_work = 0;
 };
 
+/// The samples without a micro-batch, longest first, each at its place among all. The next one is
+/// found in about log n, whatever number of taken or too long ones lie between.
+class Remaining {
+ public:
+  explicit Remaining(std::span<const int64_t> lengths)
+      : lengths_(lengths), next_(lengths.size() + 1) {
+    sorted_.resize(lengths.size());
+    std::iota(sorted_.begin(), sorted_.end(), 0);
+    std::iota(next_.begin(), next_.end(), size_t{0});
+    std::stable_sort(sorted_.begin(), sorted_.end(),
+                     [&](int a, int b) { return length(a) > length(b); });
+  }
+
+  size_t end() const { return sorted_.size(); }
+  int sample(size_t place) const { return sorted_[place]; }
+  int64_t tokens(size_t place) const { return length(sorted_[place]); }
+
+  /// The first that is left at `place` or behind it; end() without any.
+  size_t from(size_t place) {
+    while (next_[place] != place) {
+      next_[place] = next_[next_[place]];  // halves the way of later calls
+      place = next_[place];
+    }
+    return place;
+  }
+  /// The first that is left of no more than so many tokens.
+  size_t at_most(int64_t tokens) {
+    const auto fits = std::partition_point(sorted_.begin(), sorted_.end(),
+                                           [&](int sample) { return length(sample) > tokens; });
+    return from(static_cast<size_t>(fits - sorted_.begin()));
+  }
+  void take(size_t place) { next_[place] = place + 1; }
+
+ private:
+  int64_t length(int sample) const { return lengths_[static_cast<size_t>(sample)]; }
+
+  std::span<const int64_t> lengths_;
+  std::vector<int> sorted_;
+  std::vector<size_t> next_;  // of a taken one some place behind it, its own else
+};
+
 struct Scheduler {
   std::span<const int64_t> lengths;
   int64_t pool;
@@ -118,30 +159,60 @@ struct Scheduler {
     return true;
   }
 
-  /// One group of the whole pool, longest samples first; the rest goes to `left`.
-  Draft whole_pool(const std::vector<int>& sorted, std::vector<int>& left) const {
+  /// The longest sample with a need() below `size`; 0 when there is none.
+  int64_t longest_of_smaller_need(int64_t size) const {
+    int64_t longest = 0;
+    for (int64_t cp = 1; std::min(std::max(cp, min_cp), pool) < size; cp *= 2) longest = limit * cp;
+    return longest;
+  }
+
+  /// place() has room for a sample of this need() if and only if it is no longer than this.
+  int64_t room(const Draft& draft, int64_t need) const {
+    int64_t most = 0;
+    for (int64_t size = need; size <= pool; size *= 2) {
+      if (pool - draft.used >= size) most = std::max(most, limit * size);
+      for (const Group& group : draft.groups) {
+        if (group.size == size) most = std::max(most, limit * size - group.tokens);
+      }
+    }
+    return most;
+  }
+
+  /// One group of the whole pool, longest samples first.
+  Draft whole_pool(Remaining& remaining) const {
     Draft draft;
     draft.groups.push_back(Group{.size = pool, .tokens = 0, .work = 0, .samples = {}});
     draft.used = pool;
-    left.clear();
-    for (int sample : sorted) {
-      if (draft.groups[0].tokens + length(sample) <= limit * pool) {  // repair 3
-        add(draft, draft.groups[0], sample);
+    Group& group = draft.groups[0];
+    for (size_t i = remaining.from(0); i < remaining.end();) {
+      const int64_t left = limit * pool - group.tokens;  // repair 3
+      if (remaining.tokens(i) <= left) {
+        add(draft, group, remaining.sample(i));
+        remaining.take(i);
+        i = remaining.from(i + 1);
       } else {
-        left.push_back(sample);
+        i = remaining.at_most(left);
       }
     }
     return draft;
   }
 
-  Draft micro_batch(const std::vector<int>& sorted, std::vector<int>& left) const {
+  Draft micro_batch(Remaining& remaining) const {
     Draft draft;
-    open(draft, sorted.front(), need(length(sorted.front())));
-    for (size_t i = 1; i < sorted.size(); ++i) {
-      if (!place(draft, sorted[i])) left.push_back(sorted[i]);
+    std::vector<size_t> taken{remaining.from(0)};
+    open(draft, remaining.sample(taken[0]), need(remaining.tokens(taken[0])));
+    for (size_t i = remaining.from(taken[0] + 1); i < remaining.end();) {
+      if (place(draft, remaining.sample(i))) {
+        taken.push_back(i);
+        i = remaining.from(i + 1);
+      } else {
+        const int64_t size = need(remaining.tokens(i));
+        i = remaining.at_most(std::max(room(draft, size), longest_of_smaller_need(size)));
+      }
     }
-    if (fill(draft)) return draft;
-    return whole_pool(sorted, left);
+    if (!fill(draft)) return whole_pool(remaining);
+    for (const size_t i : taken) remaining.take(i);
+    return draft;
   }
 };
 
@@ -205,16 +276,11 @@ Plan schedule_default_dynamic_cp(std::span<const int64_t> lengths,
                             .pool = options.pool,
                             .limit = std::min(options.max_seqlen_per_rank, sum),
                             .min_cp = options.min_cp};
-  std::vector<int> sorted(lengths.size());
-  std::iota(sorted.begin(), sorted.end(), 0);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](int a, int b) { return scheduler.length(a) > scheduler.length(b); });
+  Remaining remaining(lengths);
   Plan plan;
   plan.pool = static_cast<int>(options.pool);
-  while (!sorted.empty()) {
-    std::vector<int> left;
-    plan.micro_batches.push_back(lay_out(scheduler.micro_batch(sorted, left)));
-    sorted = std::move(left);
+  while (remaining.from(0) < remaining.end()) {
+    plan.micro_batches.push_back(lay_out(scheduler.micro_batch(remaining)));
   }
   return plan;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -14,69 +16,115 @@ namespace {
 /// A replica's micro-batches, each a list of sample ids.
 using Chunks = std::vector<std::vector<int>>;
 
-/// A set of the differencing method. The order of sets is verl's: sum, number of items, then the
-/// items in the order in which they were merged.
+/// A set of the differencing method that holds something. The order of sets is verl's: sum, number
+/// of items, then the items in the order in which they were merged; of two sets the first items
+/// differ already.
 struct Set {
   int64_t sum = 0;
-  std::vector<std::pair<int, int64_t>> items;  // (index, value)
+  int count = 0;
+  int first = 0, last = 0;  // its items, chained by Differencing
 
   bool operator<(const Set& other) const {
-    if (sum != other.sum) return sum < other.sum;
-    if (items.size() != other.items.size()) return items.size() < other.items.size();
-    return items < other.items;
+    return std::tie(sum, count, first) < std::tie(other.sum, other.count, other.first);
   }
 };
 
-/// A partial partition: k sets, largest first.
+/// A partial partition into k sets; empty ones, the smallest, are left out: k may be near the
+/// number of items.
 struct State {
-  std::vector<Set> sets;
+  std::set<Set> sets;
+  int64_t spread = 0;
 
-  int64_t spread() const { return sets.front().sum - sets.back().sum; }
-
-  void sort() {
-    std::stable_sort(sets.begin(), sets.end(), [](const Set& a, const Set& b) { return b < a; });
-  }
-
-  /// Largest set with the other's smallest, and so on.
-  void merge(const State& other) {
-    const size_t k = sets.size();
-    for (size_t i = 0; i < k; ++i) {
-      const Set& from = other.sets[k - 1 - i];
-      sets[i].sum += from.sum;
-      sets[i].items.insert(sets[i].items.end(), from.items.begin(), from.items.end());
-    }
-    sort();
-  }
-
-  /// Larger spread first, then larger first set. The first sets of two states are never equal:
+  /// Larger spread first, then larger largest set. The largest sets of two states are never equal:
   /// they hold different items. So the order is total and any heap pops in it.
   bool operator<(const State& other) const {
-    if (spread() != other.spread()) return spread() < other.spread();
-    return sets.front() < other.sets.front();
+    if (spread != other.spread) return spread < other.spread;
+    return *sets.rbegin() < *other.sets.rbegin();
   }
 };
 
-std::vector<State> initial_states(std::span<const int64_t> values, size_t k, bool equal_size) {
-  std::vector<int> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return values[static_cast<size_t>(a)] < values[static_cast<size_t>(b)];
-  });
-  const size_t run = equal_size ? k : 1;
-  std::vector<State> states;
-  for (size_t start = 0; start < order.size(); start += run) {
-    State state;
-    state.sets.resize(k);
-    for (size_t i = 0; i < run; ++i) {
-      const int index = order[start + i];
-      const int64_t value = values[static_cast<size_t>(index)];
-      state.sets[i] = Set{.sum = value, .items = {{index, value}}};
+/// Merges partial partitions of `values` into one.
+class Differencing {
+ public:
+  Differencing(std::span<const int64_t> values, size_t k, bool equal_size)
+      : k_(k), next_(values.size(), kNone) {
+    std::vector<int> order(values.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return values[static_cast<size_t>(a)] < values[static_cast<size_t>(b)];
+    });
+    const size_t run = equal_size ? k : 1;
+    for (size_t start = 0; start < order.size(); start += run) {
+      State& state = heap_.emplace_back();
+      for (size_t i = start; i < start + run; ++i) {
+        const int item = order[i];
+        state.sets.insert({values[static_cast<size_t>(item)], 1, item, item});
+      }
+      set_spread(state);
     }
-    state.sort();
-    states.push_back(std::move(state));
   }
-  return states;
-}
+
+  /// The k sets, largest first, each a list of items in ascending order.
+  Chunks partition() {
+    std::make_heap(heap_.begin(), heap_.end());
+    while (heap_.size() > 1) {
+      std::pop_heap(heap_.begin(), heap_.end());
+      State first = std::move(heap_.back());
+      heap_.pop_back();
+      std::pop_heap(heap_.begin(), heap_.end());
+      merge(first, heap_.back());
+      heap_.back() = std::move(first);
+      std::push_heap(heap_.begin(), heap_.end());
+    }
+    Chunks out(k_);
+    size_t i = 0;
+    const std::set<Set>& sets = heap_.front().sets;
+    for (auto set = sets.rbegin(); set != sets.rend(); ++set, ++i) {
+      for (int item = set->first; item != kNone; item = next(item)) out[i].push_back(item);
+      std::sort(out[i].begin(), out[i].end());
+    }
+    return out;
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  int& next(int item) { return next_[static_cast<size_t>(item)]; }
+
+  void set_spread(State& state) const {
+    const int64_t smallest = state.sets.size() < k_ ? 0 : state.sets.begin()->sum;
+    state.spread = state.sets.rbegin()->sum - smallest;
+  }
+
+  /// The largest set with the other's smallest, and so on: those that meet an empty one stay, and
+  /// the smallest of both meet. Takes the sets of `other`.
+  void merge(State& state, State& other) {
+    const size_t both = state.sets.size() + other.sets.size();
+    std::vector<std::set<Set>::node_type> mine, theirs;
+    for (size_t i = k_; i < both; ++i) {
+      mine.push_back(state.sets.extract(state.sets.begin()));
+      theirs.push_back(other.sets.extract(other.sets.begin()));
+    }
+    if (state.sets.size() < other.sets.size()) std::swap(state.sets, other.sets);
+    state.sets.merge(other.sets);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      append(mine[i].value(), theirs[mine.size() - 1 - i].value());
+      state.sets.insert(std::move(mine[i]));
+    }
+    set_spread(state);
+  }
+
+  void append(Set& set, const Set& more) {
+    set.sum += more.sum;
+    set.count += more.count;
+    next(set.last) = more.first;
+    set.last = more.last;
+  }
+
+  size_t k_;
+  std::vector<int> next_;  // the item behind each in its set
+  std::vector<State> heap_;
+};
 
 int64_t integer_workload(int64_t length) { return 24576 * length + length * length; }
 
@@ -175,16 +223,18 @@ std::vector<Chunks> under_budget(const Chunks& replicas, std::span<const int64_t
     count = std::max(count, std::min(samples.size(), wanted));
   }
   std::vector<Chunks> out(replicas.size());
-  for (size_t replica = 0; replica < replicas.size();) {
+  // A larger number is tried from the replica on that had no place in the last one.
+  for (size_t replica = 0, fitting = 0; fitting < replicas.size();) {
     out[replica] = partition(replicas[replica], lengths, count);
     const bool fits = std::all_of(
         out[replica].begin(), out[replica].end(),
         [&](const std::vector<int>& part) { return sum_lengths(part, lengths) <= budget; });
     if (fits) {
-      ++replica;
+      ++fitting;
+      replica = (replica + 1) % replicas.size();
     } else {
       ++count;
-      replica = 0;
+      fitting = 0;
     }
   }
   return out;
@@ -256,24 +306,7 @@ std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, in
   expects(k >= 1, "karmarkar_karp: at least one set");
   const auto sets = static_cast<size_t>(k);
   expects(!equal_size || values.size() % sets == 0, "karmarkar_karp: equal sizes must divide");
-  std::vector<std::vector<int>> out(sets);
-  if (values.empty()) return out;
-  std::vector<State> heap = initial_states(values, sets, equal_size);
-  std::make_heap(heap.begin(), heap.end());
-  while (heap.size() > 1) {
-    std::pop_heap(heap.begin(), heap.end());
-    State first = std::move(heap.back());
-    heap.pop_back();
-    std::pop_heap(heap.begin(), heap.end());
-    first.merge(heap.back());
-    heap.back() = std::move(first);
-    std::push_heap(heap.begin(), heap.end());
-  }
-  for (size_t i = 0; i < sets; ++i) {
-    for (const auto& [index, value] : heap.front().sets[i].items) out[i].push_back(index);
-    std::sort(out[i].begin(), out[i].end());
-  }
-  return out;
+  return values.empty() ? Chunks(sets) : Differencing(values, sets, equal_size).partition();
 }
 
 Plan schedule_static_cp(std::span<const int64_t> lengths, const StaticCpOptions& options) {

@@ -40,17 +40,6 @@ bool names(const std::string& path, int file) {
 
 }  // namespace
 
-std::string unwritable_reason(const std::string& folder) {
-  fs::path path = fs::path(folder).lexically_normal();
-  std::error_code ignored;
-  while (!path.empty() && path != path.root_path() && !fs::exists(path, ignored)) {
-    path = path.parent_path();
-  }
-  if (path.empty()) path = ".";
-  if (!fs::is_directory(path, ignored)) return std::strerror(ENOTDIR);
-  return ::access(path.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
-}
-
 CheckpointLock::CheckpointLock(const std::string& folder, const std::string& about)
     : path_((fs::path(folder) / kLock).string()), made_(make_folder(folder, about)) {
   try {

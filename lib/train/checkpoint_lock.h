@@ -6,10 +6,6 @@
 
 namespace verlcpp::train {
 
-/// Why nothing can be saved to `folder`, which need not exist yet; "" when it seems to be writable.
-/// Changes nothing.
-std::string unwritable_reason(const std::string& folder);
-
 /// A run's hold on the folder it saves to (trainer.default_local_dir): two runs there would remove
 /// each other's half-written checkpoints and overwrite each other's tracker. An advisory lock
 /// (flock) on the file .lock in it, which the kernel releases however the process ends. Where the

@@ -19,6 +19,10 @@
 namespace verlcpp::train {
 namespace {
 
+/// verl's words, which it says before it has read a row.
+constexpr const char* kChecksPassed =
+    "[validate_config] All configuration checks passed successfully!";
+
 /// Loads from the model folder; the message about one of its files begins with the key that names
 /// the folder.
 template <class Load>
@@ -212,6 +216,7 @@ Inputs load_inputs(const TrainConfig& config, const config::Node& tree,
     load_prompts(config, tree, inputs, alive);
   }
   check_warmup(config.actor_rollout_ref.actor.optim, inputs.total_steps, tree);
+  log::info(kChecksPassed);
   return inputs;
 }
 

@@ -36,7 +36,8 @@ struct Inputs {
 /// into config.json.
 model::ConfigOverride config_override(const ModelSection& model);
 
-/// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded.
+/// Throws DataError or ConfigError for anything wrong in the files, before any weight is loaded; to
+/// be called after validate(), it says that all checks have passed.
 /// `tree` is the one `config` was bound from: it knows the origins of values. `beat`, if any, is
 /// called between files, at every prompt that is tokenised and at every recorded step; what it
 /// throws goes through. `recorded_steps`: how many steps of a recording the caller plays back,

@@ -9,6 +9,7 @@
 #include "train/digest.h"
 #include "train/resume.h"
 #include "train/trainer.h"
+#include "train/writable.h"
 
 // The trainer's part that has to do with checkpoints.
 

@@ -10,10 +10,6 @@
 
 namespace verlcpp::train {
 
-/// What verl prints when validate() finds nothing.
-inline constexpr const char* kChecksPassed =
-    "[validate_config] All configuration checks passed successfully!";
-
 /// Everything that can be known to be wrong before a weight is loaded: verl's start-up checks with
 /// verl's messages, what verl only finds in mid-training, what this build does not run, and missing
 /// files. `tree` is the resolved tree `config` was bound from (values with their origins). Throws

@@ -57,6 +57,24 @@ bool same_value(const Findings& findings, const std::string& a, const std::strin
          config::to_inline(*one) == config::to_inline(*other);
 }
 
+/// data.max_token_len_per_gpu feeds the budgets that nobody set: a warning when somebody set it and
+/// every one of them to something else. Those that follow the actor's are not named.
+void warn_of_beaten_budget(const std::vector<PassKeys>& passes, Findings& findings) {
+  const config::Node* shared = findings.tree().find(kDataBudget);
+  if (shared == nullptr || shared->is_null() || is_shipped(shared->origin())) return;
+  std::vector<std::string> beating;
+  for (const PassKeys& pass : passes) {
+    const std::string key = pass.block + pass.budget;
+    const config::Node* own = findings.tree().find(key);
+    if (own == nullptr || config::same_values(*own, *shared)) return;
+    if (key == kActorBudget || !same_value(findings, key, kActorBudget)) {
+      beating.push_back(findings.about(key));
+    }
+  }
+  findings.warn(findings.about(kDataBudget) + " has no effect: " + join(beating) +
+                (beating.size() == 1 ? " is set too" : " are set too"));
+}
+
 /// verl: exactly one of the two sizes without use_dynamic_bsz. Under DCP neither shapes anything,
 /// so none is demanded.
 void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
@@ -210,6 +228,7 @@ void check_batches(const TrainConfig& config, Findings& findings) {
       if (findings.problems().size() > so_far) break;
     }
   }
+  warn_of_beaten_budget(passes(config), findings);
   const ActorConfig& actor = config.actor_rollout_ref.actor;
   findings.require(
       actor.use_dynamic_bsz == config.actor_rollout_ref.rollout.log_prob_use_dynamic_bsz,

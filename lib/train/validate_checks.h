@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,10 @@ std::vector<Role> roles(const TrainConfig& config);
 /// Names in the free map override_transformer_config that nothing reads: what would make another
 /// model is refused, the rest has no effect.
 void check_unread_overrides(const Role& role, Findings& findings);
+/// Names in the free map override_config that are none of `read`, of which this model's config.json
+/// is made: a warning for each.
+void check_unread_model_overrides(const ModelSection& model, const std::set<std::string>& read,
+                                  Findings& findings);
 /// True when the reference only inherits the actor's value of `field` in the Megatron block, so
 /// that one line about the actor says it all.
 bool inherited(const Findings& findings, const Role& role, const std::string& field);

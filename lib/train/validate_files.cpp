@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -118,11 +119,14 @@ std::vector<int64_t> sizes_of(const model::ModelConfig& model) {
 }
 
 /// config.json of the model with what the configuration changes in it.
-model::ModelConfig parsed_model(const ModelSection& section, const std::string& json) {
+/// `read`: as for parse_model_config.
+model::ModelConfig parsed_model(const ModelSection& section, const std::string& json,
+                                std::set<std::string>* read = nullptr) {
   const model::ConfigOverride changes = config_override(section);
   const std::string where = (fs::path(section.path) / "config.json").string();
   return model::parse_model_config(model::merged_config(json, changes),
-                                   where + (changes.json != "{}" ? " with " + changes.where : ""));
+                                   where + (changes.json != "{}" ? " with " + changes.where : ""),
+                                   read);
 }
 
 void check_tensor_parallel(const TrainConfig& config, const model::ModelConfig& model,
@@ -149,7 +153,9 @@ void check_config_text(const TrainConfig& config, const std::string& json, Findi
   }
   check_weights(config.actor_rollout_ref.model, findings);
   try {
-    const model::ModelConfig model = parsed_model(config.actor_rollout_ref.model, json);
+    std::set<std::string> read;
+    const model::ModelConfig model = parsed_model(config.actor_rollout_ref.model, json, &read);
+    check_unread_model_overrides(config.actor_rollout_ref.model, read, findings);
     const int64_t longest = is_count(config.actor_rollout_ref.rollout.response_length)
                                 ? longest_sequence(config)
                                 : 0;  // no length, which is said elsewhere

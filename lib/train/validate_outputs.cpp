@@ -1,8 +1,4 @@
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,13 +6,13 @@
 #include "base/error.h"
 #include "data/prompts.h"
 #include "data/replay.h"
-#include "train/checkpoint_lock.h"
 #include "train/generation_dump.h"
 #include "train/metrics.h"
 #include "train/outputs.h"
 #include "train/prompt_scan.h"
 #include "train/validate.h"
 #include "train/validate_checks.h"
+#include "train/writable.h"
 
 namespace verlcpp::train {
 namespace {
@@ -134,13 +130,6 @@ fs::path what_blocks(const fs::path& folder) {
     existing = existing.parent_path();
   }
   return fs::is_directory(existing, ignored) ? fs::path() : existing.lexically_normal();
-}
-
-/// Of a file that is to be made, or added to: why that cannot be; "" when nothing speaks against.
-std::string unwritable_file_reason(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return unwritable_reason(path.parent_path().string());
-  return ::access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
 }
 
 void check_writable_names(const std::vector<NamedFile>& written, Findings& findings) {

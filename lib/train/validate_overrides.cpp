@@ -1,10 +1,12 @@
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "train/validate_checks.h"
 
-// Names below Megatron's override_transformer_config that nothing reads: the map is free-form.
+// Names below Megatron's override_transformer_config and the model's override_config that nothing
+// reads: the maps are free-form.
 
 namespace verlcpp::train {
 namespace {
@@ -44,7 +46,54 @@ const std::map<std::string, std::vector<std::string>>& of_the_model() {
   return names;
 }
 
+/// "; did you mean rope_theta?"; "" when no candidate is near.
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates) {
+  const std::string near = config::nearest_name(name, candidates);
+  return near.empty() ? "" : "; did you mean " + near + "?";
+}
+
+/// The names of `read` right below `prefix` ("" or "rope_scaling.").
+std::vector<std::string> names_below(const std::string& prefix, const std::set<std::string>& read) {
+  std::vector<std::string> names;
+  for (const std::string& name : read) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string rest = name.substr(prefix.size());
+    if (rest.find('.') == std::string::npos) names.push_back(rest);
+  }
+  return names;
+}
+
+/// `key`: of `map`, in the tree; `prefix`: of its names in `read`.
+void warn_of_unread(const config::Node& map, const std::string& key, const std::string& prefix,
+                    const std::set<std::string>& read, Findings& findings) {
+  const std::vector<std::string> known = names_below(prefix, read);
+  for (const auto& [name, value] : map.items()) {
+    if (!contains(known, name)) {
+      findings.warn(findings.about(key + "." + name) +
+                    " has no effect but on the config.json of exports: nothing here reads it" +
+                    did_you_mean(name, known));
+    } else if (value.is_map()) {
+      warn_of_unread(value, key + "." + name, prefix + name + ".", read, findings);
+    }
+  }
+}
+
 }  // namespace
+
+void check_unread_model_overrides(const ModelSection& model, const std::set<std::string>& read,
+                                  Findings& findings) {
+  const std::string key = "actor_rollout_ref.model.override_config";
+  const config::Node& all = model.override_config;
+  if (!all.is_map()) return;
+  const config::Node* group = all.find("model_config");
+  if (group == nullptr) return warn_of_unread(all, key, "", read, findings);
+  if (group->is_map()) warn_of_unread(*group, key + ".model_config", "", read, findings);
+  for (const auto& [name, value] : all.items()) {
+    if (name == "model_config") continue;
+    findings.warn(findings.about(key + "." + name) +
+                  " has no effect: model_config stands beside it");
+  }
+}
 
 void check_unread_overrides(const Role& role, Findings& findings) {
   const std::vector<std::string>& read = read_transformer_overrides();
@@ -62,12 +111,9 @@ void check_unread_overrides(const Role& role, Findings& findings) {
                    "(actor_rollout_ref.model.override_config changes config.json)");
       continue;
     }
-    const bool of_experts = name.starts_with("moe_");
-    const std::string near = of_experts ? "" : config::nearest_name(name, read);
     findings.warn(findings.about(key) + " has no effect" +
-                  (of_experts     ? ": it is of mixture-of-experts models"
-                   : near.empty() ? ""
-                                  : "; did you mean " + near + "?"));
+                  (name.starts_with("moe_") ? ": it is of mixture-of-experts models"
+                                            : did_you_mean(name, read)));
   }
 }
 

@@ -39,6 +39,7 @@ try:
 
     from make_reference import make_exact
     from model_shapes import SHAPES, TINY
+    from student import two_sided_quantile
 except ImportError as missing:
     print(f"skipped: no {missing.name} for Python here")
     sys.exit(0)
@@ -219,23 +220,6 @@ def errors(got, exact):
             worst_norm(got, exact)]
 
 
-def student(outside, freedom):
-    """The two-sided quantile of Student's distribution for an even number of degrees of freedom
-    (Abramowitz and Stegun 26.7.4)."""
-    def within(t):
-        angle = math.atan(t / math.sqrt(freedom))
-        term = total = 1.0
-        for k in range(1, freedom // 2):
-            term *= (2 * k - 1) / (2 * k) * math.cos(angle) ** 2
-            total += term
-        return math.sin(angle) * total
-    low, high = 0.0, 1e6
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (low, middle) if 1 - within(middle) < outside else (middle, high)
-    return high
-
-
 def norm_noise(model, documents, exact_norms):
     """By how much a run of transformers in bfloat16 may miss the norm of each tensor's gradient:
     the root mean square of DRAWS runs times Student's quantile, at which one run in a hundred has
@@ -250,7 +234,7 @@ def norm_noise(model, documents, exact_norms):
         for name, p in named.items():
             norm = exact_norm([p.grad.double()]).item() / scale
             squares[name] += (norm - exact_norms[name]) ** 2 / DRAWS
-    quantile = student(0.01 / len(named), DRAWS)
+    quantile = two_sided_quantile(0.01 / len(named), DRAWS)
     return {name: quantile * math.sqrt(square) for name, square in squares.items()}
 
 

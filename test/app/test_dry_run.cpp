@@ -12,6 +12,8 @@ using verlcpp::test::TemporaryFolder;
 namespace {
 
 const std::string kA = "actor_rollout_ref.";
+const std::string kChecksPassed =
+    "[validate_config] All configuration checks passed successfully!\n";
 const std::string kMegatron = kA + "actor.megatron.";
 
 const char* const kPrompts =
@@ -61,8 +63,7 @@ TEST_CASE("the three-line example runs dry") {
   const Outcome outcome = dry_run({});
   CHECK(outcome.code == 0);
   CHECK(outcome.err.empty());
-  CHECK_THAT(outcome.out,
-             StartsWith("[validate_config] All configuration checks passed successfully!\n"));
+  CHECK_THAT(outcome.out, ContainsSubstring("dataset len: 16\n" + kChecksPassed + "model: "));
   CHECK_THAT(outcome.out,
              ContainsSubstring("DPxCP pool 8") && ContainsSubstring("limit 4096 tokens per rank"));
   CHECK_THAT(outcome.out, ContainsSubstring("rank  tp  cp  dp  pool rank\n") &&
@@ -115,6 +116,19 @@ TEST_CASE("a dry run reads the data") {
   const Outcome outcome = dry_run({"data.train_files=" + file});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, ContainsSubstring("bad.jsonl:2"));
+  CHECK_THAT(outcome.out, !ContainsSubstring(kChecksPassed));
+}
+
+TEST_CASE("a dry run knows a place that takes no files") {
+  const Outcome outcome =
+      dry_run({"trainer.save_freq=1", "trainer.default_local_dir=/proc/checkpoints",
+               "trainer.project_name=/proc", kA + "rollout.record_path=/proc/recording",
+               "trainer.rollout_data_dir=/proc/rollouts", "trainer.validation_data_dir=/proc/val"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("the configuration has 5 problems:") &&
+                              ContainsSubstring("trainer.default_local_dir = '/proc/checkpoints' "
+                                                "(override 21): cannot be written (/proc takes no "
+                                                "new files); must be a folder for checkpoints"));
 }
 
 TEST_CASE("what is cut, sampled and dropped of the prompts is said as verl says it") {

@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "model/model_config.h"
@@ -242,6 +243,23 @@ TEST_CASE("changes of a config are merged in first, and a null is one") {
   CHECK(read(R"({"attention_dropout": 0.0, "eos_token_id": [4]})").eos_token_ids == Ids{4});
   CHECK_THROWS_WITH(read(R"({"attention_dropout": 0.5})"),
                     path + " with the key: attention_dropout: 0.5; valid: 0.0");
+}
+
+TEST_CASE("the names that a model's configuration is asked for") {
+  const auto read = [](const std::string& change) {
+    std::set<std::string> names;
+    parse_model_config(llama(change), "config.json", &names);
+    return names;
+  };
+  const std::set<std::string> plain = read("{}");
+  for (const char* name : {"architectures", "vocab_size", "rope_theta", "eos_token_id"}) {
+    CHECK(plain.count(name) == 1);
+  }
+  CHECK(plain.count("sliding_window") == 0);  // Mistral's
+  const std::set<std::string> linear =
+      read(R"({"rope_scaling": {"rope_type": "linear", "factor": 2.0, "beta_fast": 3}})");
+  CHECK(linear.count("rope_scaling.factor") == 1);
+  CHECK(linear.count("rope_scaling.beta_fast") == 0);  // yarn's
 }
 
 TEST_CASE("Mistral's sliding window: absent, null and named") {

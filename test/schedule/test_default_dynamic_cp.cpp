@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -7,6 +8,7 @@
 
 #include "base/error.h"
 #include "schedule/default_dynamic_cp.h"
+#include "schedule/plan_digest.h"
 #include "support/catch.h"
 
 using namespace verlcpp;
@@ -178,6 +180,42 @@ TEST_CASE("10,000 random batches keep the promises on pools of 1 to 64") {
     }
   }
   SUCCEED("all batches were checked");
+}
+
+TEST_CASE("20,000 random batches are cut as when each sample was tried for each micro-batch") {
+  std::mt19937 random(5);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  PlanDigest digest;
+  for (int i = 0; i < 20000; ++i) {
+    const int64_t pool = pick(1, 72), limit = pick(1, 200);
+    const int64_t min_cp = i % 3 == 0 ? pick(1, pool) : 1;
+    const int64_t longest = std::max<int64_t>(1, limit * pool * pick(1, 100) / 100);
+    Lengths lengths(static_cast<size_t>(pick(1, i % 50 == 0 ? 2000 : 100)));
+    for (int64_t& length : lengths) {
+      const int64_t shrunk = i % 4 == 0 ? pick(1, 50) : 1;  // a few long, many short
+      length = std::max<int64_t>(
+          1, pick(1, i % 4 == 1 ? std::min<int64_t>(longest, 5) : longest) / shrunk);
+    }
+    digest.add(schedule_default_dynamic_cp(lengths, options_of(pool, limit, min_cp)));
+  }
+  CHECK(digest.value() == 0x527d91d47584adbc);
+}
+
+TEST_CASE("A plan of 262,144 sequences takes a moment, whatever the pool") {
+  for (const int64_t pool : {4, 6, 1024}) {
+    INFO("pool " << pool);
+    const DynamicCpOptions options = options_of(pool, 1024);
+    Lengths lengths;
+    for (int64_t i = 0; i < 262144; ++i) lengths.push_back(1 + i * 7919 % 4096);
+    const auto start = std::chrono::steady_clock::now();
+    const Plan plan = schedule_default_dynamic_cp(lengths, options);
+    // A tenth of this with sanitizers; minutes when micro-batches look at every sample that is
+    // left.
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+    CHECK(broken_promise(plan, lengths, options) == "");
+  }
 }
 
 TEST_CASE("The three repairs, by hand") {

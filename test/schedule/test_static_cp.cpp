@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
 
 #include "base/error.h"
+#include "schedule/plan_digest.h"
 #include "schedule/static_cp.h"
 #include "support/catch.h"
 
@@ -181,6 +183,39 @@ TEST_CASE("3,000 random batches keep the promises of a static plan") {
     if (!broken.empty()) CHECK(broken == "");
   }
   SUCCEED("all batches were checked");
+}
+
+TEST_CASE("2,000 random batches are cut as when every set was held, the empty ones too") {
+  std::mt19937 random(6);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  PlanDigest digest;
+  for (int i = 0; i < 2000; ++i) {
+    const int64_t tokens = pick(1, 400), dp = pick(1, 9);
+    const int64_t shortest = i % 4 == 2 ? std::max<int64_t>(1, tokens / 3) : 1;
+    const int64_t longest = i % 4 == 1 ? std::max<int64_t>(1, tokens / 4) : tokens;
+    Lengths lengths(static_cast<size_t>(pick(1, i % 20 == 0 ? 400 : 80)));
+    for (int64_t& length : lengths) {
+      length = i % 4 == 3 ? pick(0, 1) * (tokens - 1) + 1 : pick(shortest, longest);
+    }
+    digest.add(schedule_static_cp(lengths, budget(dp, 1, tokens)));
+    digest.add(schedule_static_cp(lengths, fixed(dp, 1, pick(1, 6))));
+  }
+  CHECK(digest.value() == 0x213076497f6846ac);
+}
+
+TEST_CASE("A static plan of 65,536 sequences takes a moment") {
+  Lengths lengths;
+  for (int64_t i = 0; i < 65536; ++i) lengths.push_back(1 + i * 7919 % 4096);
+  for (const StaticCpOptions& options :
+       {budget(16, 1, 8192), budget(64, 2, 4096), fixed(8, 1, 4)}) {
+    const auto start = std::chrono::steady_clock::now();
+    const Plan plan = schedule_static_cp(lengths, options);
+    // A tenth of this with sanitizers; minutes when empty sets take time.
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+    CHECK(broken_promise(plan, lengths, options) == "");
+  }
 }
 
 TEST_CASE("packing in order fills the budget sample by sample, replicas in turn") {

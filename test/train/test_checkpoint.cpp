@@ -1,7 +1,6 @@
 #include "base/error.h"
 #include "saved_checkpoint.h"
 #include "support/catch.h"
-#include "train/checkpoint_lock.h"
 #include "train/remove_tree.h"
 
 using namespace verlcpp;
@@ -213,16 +212,6 @@ TEST_CASE("a checkpoint that was being replaced gets its name back, one being re
   CHECK(read_checkpoint(saved).step == 2);
   CHECK(folder.restore_replaced().empty());
   CHECK(folder.remove_leftovers() == std::vector<std::string>{".global_step_2.tmp"});
-}
-
-TEST_CASE("a folder is known to take nothing before anything is made in it") {
-  const TempFolder temp;
-  put(temp.path / "file", "");
-  CHECK(unwritable_reason((temp.path / "a/b").string()).empty());
-  CHECK(unwritable_reason("a/b").empty());
-  CHECK(unwritable_reason((temp.path / "file").string()) == "Not a directory");
-  CHECK(unwritable_reason((temp.path / "file/b").string()) == "Not a directory");
-  CHECK_FALSE(fs::exists(temp.path / "a"));
 }
 
 TEST_CASE("a tree is removed with a sign of life at every file; links are not followed") {

@@ -286,6 +286,41 @@ TEST_CASE("a dotted or an empty name in a file is not the key that it looks like
   CHECK_THAT(said(""), ContainsSubstring("'' (run.yaml:2) is not a known key"));
 }
 
+TEST_CASE("a name in override_config that no model reads is named") {
+  const std::string key = kA + "model.override_config.",
+                    unread =
+                        " has no effect but on the config.json of exports: nothing here reads it";
+  using Lines = std::vector<std::string>;
+  CHECK(warnings({"+" + key + "rope_theta=3", "+" + key + "eos_token_id=1"}).empty());
+  CHECK(warnings({"+" + key + "rope_thet=3"}) ==
+        Lines{key + "rope_thet = 3 (override 20)" + unread + "; did you mean rope_theta?"});
+  CHECK(warnings({"+" + key + "use_cache=False"}) ==
+        Lines{key + "use_cache = False (override 20)" + unread});
+  CHECK(warnings({"+" + key + "rope_scaling={rope_type:linear,factor:2.0,facto:4}"}) ==
+        Lines{key + "rope_scaling.facto = 4 (override 20)" + unread + "; did you mean factor?"});
+  CHECK(warnings({"+" + key + "model_config.rope_thet=3", "+" + key + "rope_theta=3"}) ==
+        Lines{key + "model_config.rope_thet = 3 (override 20)" + unread +
+                  "; did you mean rope_theta?",
+              key + "rope_theta = 3 (override 21) has no effect: model_config stands beside it"});
+}
+
+TEST_CASE("a shared token budget that every pass's own one beats is named") {
+  const std::string shared = "data.max_token_len_per_gpu=300";
+  const std::string actor = kA + "actor.ppo_max_token_len_per_gpu";
+  const std::string rollout = kA + "rollout.log_prob_max_token_len_per_gpu";
+  using Lines = std::vector<std::string>;
+  CHECK(warnings({shared}).empty());
+  CHECK(warnings({shared, rollout + "=400"}).empty());
+  CHECK(warnings({shared, actor + "=300"}).empty());
+  CHECK(warnings({shared, actor + "=${data.max_token_len_per_gpu}"}).empty());
+  CHECK(warnings({shared, actor + "=400"}) ==
+        Lines{"data.max_token_len_per_gpu = 300 (override 20) has no effect: " + actor +
+              " = 400 (override 21) is set too"});
+  CHECK(warnings({shared, actor + "=400", rollout + "=500"}) ==
+        Lines{"data.max_token_len_per_gpu = 300 (override 20) has no effect: " + actor +
+              " = 400 (override 21), " + rollout + " = 500 (override 22) are set too"});
+}
+
 TEST_CASE("what is set for a reference that does not run is named") {
   const auto lines = warnings({kA + "ref.megatron.tensor_model_parallel_size=7"});
   REQUIRE(lines.size() == 1);
