@@ -111,9 +111,10 @@ bool plans_by_costs(const train::TrainConfig& config) {
   return roles.actor.megatron.costs.measured || roles.ref.megatron.costs.measured;
 }
 
-/// `folder`: hydra.run.dir, or "".
-int run_job(const Options& options, config::Node& tree, const std::string& folder,
-            const std::vector<std::string>& notes, Clock::time_point start) {
+/// Binds and checks `tree`, whose device is chosen here, and says what it warns of. `folder`:
+/// hydra.run.dir, or "".
+train::TrainConfig checked(const Options& options, config::Node& tree, const std::string& folder,
+                           const std::vector<std::string>& notes) {
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
   train::TrainConfig config = train::bind_train_config(tree);
@@ -127,6 +128,12 @@ int run_job(const Options& options, config::Node& tree, const std::string& folde
     const std::string known = known_device(config, options.dry_run);
     for (const std::string& line : train::device_warnings(config, tree, known)) log::warning(line);
   }
+  return config;
+}
+
+/// What the command line asks for, of a configuration that is checked().
+int perform(const Options& options, const config::Node& tree, const train::TrainConfig& config,
+            const std::string& folder, Clock::time_point start) {
   if (options.compare_dcp) return compare(options, tree);
   if (options.selftest_layout) return selftest(tree);
   if (!options.calibrate.empty()) return calibrate(options, tree, config);
@@ -192,7 +199,8 @@ int run(const Options& options, Clock::time_point start) {
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  return run_job(options, tree, folder, composed.notes, start);
+  const train::TrainConfig config = checked(options, tree, folder, composed.notes);
+  return perform(options, tree, config, folder, start);
 }
 
 }  // namespace

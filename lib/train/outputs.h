@@ -11,7 +11,8 @@ namespace verlcpp::train {
 
 /// Relative paths that the run writes (checkpoints, the metrics file's folder, dumps, recording)
 /// lie below `folder` from here on, $VERL_FILE_LOGGER_ROOT still before that of the metrics file;
-/// absolute ones, and what the run reads, stay. Nothing for "". Before validate().
+/// absolute ones, and what the run reads, stay. Nothing for "". Before validate(), which tries the
+/// folder.
 void place_outputs(TrainConfig& config, const std::string& folder);
 
 /// The metrics file; "" for a run that keeps none.

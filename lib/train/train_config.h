@@ -79,6 +79,7 @@ struct TrainConfig {
   RewardConfig reward;
   DistillationConfig distillation;
   TrainerConfig trainer;
+  std::string run_folder = "";  // of place_outputs(): no key of its own
   template <class V>
   void fields(V& v) {
     v("model_engine", model_engine);
@@ -104,7 +105,7 @@ struct TrainConfig {
   }
 };
 
-/// True for a value that no user touched: its origin is a file of the shipped tree ("conf/...").
+/// True for a value that no user touched.
 bool is_shipped(const config::Origin& origin);
 
 /// data.max_token_len_per_gpu feeds the actor's, the reference's and the rollout's log-prob budget

@@ -202,6 +202,16 @@ void check_dump_folders(const TrainConfig& config, const std::vector<NamedFile>&
   }
 }
 
+void check_run_folder(const std::string& folder, Findings& findings) {
+  if (folder.empty()) return;
+  const fs::path blocking = what_blocks(folder);
+  const std::string reason =
+      blocking.empty() ? unwritable_reason(folder) : blocking.string() + " is not a folder";
+  if (reason.empty()) return;
+  findings.add_text("the run's folder " + folder + ": cannot be written (" + reason +
+                    "); hydra.run.dir, or hydra.sweep.dir of a sweep, must name a folder that can");
+}
+
 void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
   const auto named = [&](const std::string& value, const std::string& field) {
     findings.require(!value.empty(), "trainer." + field,
@@ -231,6 +241,7 @@ void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
 
 void place_outputs(TrainConfig& config, const std::string& folder) {
   if (folder.empty()) return;
+  config.run_folder = folder;
   const auto place = [&](std::string& path) {
     if (!path.empty()) path = (fs::path(folder) / path).string();  // an absolute one stays
   };
@@ -263,6 +274,7 @@ std::vector<NamedFile> outputs(const TrainConfig& config, const config::Node& tr
 }
 
 void check_outputs(const TrainConfig& config, Findings& findings) {
+  check_run_folder(config.run_folder, findings);
   check_trainer_names(config.trainer, findings);
   const std::vector<NamedFile> written = written_files(config, findings);
   check_writable_names(written, findings);

@@ -129,6 +129,10 @@ TEST_CASE("a dry run knows a place that takes no files") {
                               ContainsSubstring("trainer.default_local_dir = '/proc/checkpoints' "
                                                 "(override 21): cannot be written (/proc takes no "
                                                 "new files); must be a folder for checkpoints"));
+  const Outcome folder = dry_run({"hydra.run.dir=/proc/run", "trainer.logger=[console]"});
+  CHECK(folder.code == 2);
+  CHECK_THAT(folder.err, ContainsSubstring("the run's folder /proc/run: cannot be written (/proc "
+                                           "takes no new files); hydra.run.dir"));
 }
 
 TEST_CASE("what is cut, sampled and dropped of the prompts is said as verl says it") {

@@ -19,6 +19,7 @@ using test::valid_run;
 namespace {
 
 const std::string kA = "actor_rollout_ref.";
+const config::Origin kByUser{"run.yaml:7", config::Origin::Source::kFile};
 
 std::vector<std::string> keys_of(KeyKind kind) {
   std::vector<std::string> keys;
@@ -31,11 +32,10 @@ std::vector<std::string> keys_of(KeyKind kind) {
 
 /// A value that differs from `node`, set by a user.
 config::Node changed(const config::Node& node) {
-  const config::Origin origin{"run.yaml:7", config::Origin::Source::kFile};
-  if (const bool* value = node.get_if<bool>()) return config::Node(!*value, origin);
-  if (const int64_t* value = node.get_if<int64_t>()) return config::Node(*value + 1, origin);
-  if (const double* value = node.get_if<double>()) return config::Node(*value + 1, origin);
-  return config::Node(std::string("other"), origin);
+  if (const bool* value = node.get_if<bool>()) return config::Node(!*value, kByUser);
+  if (const int64_t* value = node.get_if<int64_t>()) return config::Node(*value + 1, kByUser);
+  if (const double* value = node.get_if<double>()) return config::Node(*value + 1, kByUser);
+  return config::Node(std::string("other"), kByUser);
 }
 
 /// What check_keys says when one key has another value than the shipped one.
@@ -147,9 +147,9 @@ TEST_CASE("each refused key is refused when it is changed, with reason and defau
 TEST_CASE("each refused key that a struct binds is refused by its own check") {
   const std::string parallel = "pipeline_model_parallel_size";
   const std::map<std::string, config::Node> other_values = {
-      {"critic.enable", config::Node(true, {"run.yaml:7"})},
-      {kA + "actor.megatron.virtual_" + parallel, config::Node(int64_t{2}, {"run.yaml:7"})},
-      {kA + "ref.megatron.virtual_" + parallel, config::Node(int64_t{2}, {"run.yaml:7"})}};
+      {"critic.enable", config::Node(true, kByUser)},
+      {kA + "actor.megatron.virtual_" + parallel, config::Node(int64_t{2}, kByUser)},
+      {kA + "ref.megatron.virtual_" + parallel, config::Node(int64_t{2}, kByUser)}};
   int checked = 0;
   for (const std::string& key : keys_of(KeyKind::kRefused)) {
     if (!is_member(key)) continue;
