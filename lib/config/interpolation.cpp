@@ -13,6 +13,7 @@
 #include "config/python_text.h"
 #include "config/scalar.h"
 #include "config/value_parser.h"
+#include "config/yaml.h"
 
 namespace verlcpp::config {
 
@@ -242,10 +243,15 @@ class Resolver {
     return other.is_null() ? other : Node(python_text(other), place.origin);
   }
 
-  /// A map or a list as it is, where it stands.
+  /// A map or a list as it is, where it stands; a text is YAML, of which a word is a key.
   Node oc_create(const Node& first, const Node*, const Place& place) {
-    if (first.is_scalar()) fail(place, "oc.create takes a map or a list");
-    return first;
+    const auto* text = first.get_if<std::string>();
+    Node made = text == nullptr ? first : parse_yaml(*text, place.origin.text, place.origin.source);
+    if (const auto* word = made.get_if<std::string>()) {
+      made = Node::map({{*word, Node()}}, place.origin);
+    }
+    if (made.is_scalar()) fail(place, "oc.create takes a map or a list");
+    return whole_ && text != nullptr ? resolve_node(made, place.path) : made;
   }
 
   Node dict_keys(const Node& first, const Node*, const Place& place) {
@@ -255,8 +261,12 @@ class Resolver {
   }
 
   Node dict_values(const Node& first, const Node*, const Place& place) {
+    const Path target = absolute(key_text(first, place), place);
     List values;
-    for (auto& [name, value] : map_at(first, place)) values.push_back(std::move(value));
+    for (auto& [name, value] : map_at(first, place)) {
+      const Scalar written = Interpolation{"${" + join(target) + "." + name + "}", false};
+      values.push_back(whole_ ? std::move(value) : Node(written, place.origin));
+    }
     return Node::list(std::move(values), place.origin);
   }
 

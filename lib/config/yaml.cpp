@@ -58,6 +58,7 @@ class Reader {
         if (!ends) fail(yaml.Mark(), "a ! with nothing behind it; write null, or the value");
         return Node(Scalar(), origin);
       }
+      if (is_plain_behind_mark(at)) return Node(scalar_from_yaml(yaml.Scalar()), origin);
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }
     return Node(of_type(yaml), origin);
@@ -176,6 +177,14 @@ class Reader {
       if (colon + 1 >= end || text_[colon + 1] == ' ' || text_[colon + 1] == '\r') return;
     }
     fail(mark, "not YAML: a colon is missing after this key");
+  }
+
+  /// `! 3`: PyYAML reads the word as if there were no mark.
+  bool is_plain_behind_mark(size_t at) const {
+    if (at >= text_.size() || text_.compare(at, 2, "! ") != 0) return false;
+    const size_t word = text_.find_first_not_of(" \t", at + 1);
+    return word != std::string::npos && !is_quote(text_[word]) && text_[word] != '|' &&
+           text_[word] != '>';
   }
 
   static bool is_quote(char c) { return c == '"' || c == '\''; }

@@ -18,15 +18,24 @@ MEANT = {
     "null group": "group=null on the command line leaves the group out",
     "null deleted": "~key of a key that is null or ??? deletes it",
     "group beside": "`../group` is `group`, where Hydra makes keys without names",
+    "left out": "a file of a group that ~group leaves out is not read",
     "behind": "~ does not delete in the map that an interpolation above its key leads to",
     "only overrides": "the primary file counts where its list has only overrides; Hydra drops it for +group=name",
     "twice": "a file that is listed twice is the same both times; Hydra merges what comes between into its maps",
     "list": "a configuration file is a map, not a list",
     "flow": "in YAML's brackets yaml-cpp does not read [?x] and {a:[x]}",
     "block": "in YAML yaml-cpp takes a comment right behind the mark of a text block",
+    "lines": "in YAML yaml-cpp does not read a key in {} or a word with an &anchor that goes on on the next line, "
+             "nor a text block that is not indented",
+    "resolver": "a resolver that nobody knows is an error, also where an argument of it leads to ???",
     "shuffle": "shuffle() of a list is an error: nothing in a configuration is random",
 }
 FOREIGN = re.compile(r"[^A-Za-z0-9_/\-\\+.$%*@?|:()\[\]{},='\" \t]")
+
+
+def plain(text):
+    """In characters that Hydra takes, sorted as before."""
+    return FOREIGN.sub(lambda found: "|" if found[0] > "z" else "?", text)
 
 
 def same(mine, judge, used=None):
@@ -66,18 +75,33 @@ def value_difference(line, mine, judge, ask, judged):
             return "repeated key" if value.count(twice[1]) > 1 or twice[1] not in value else None
         if "shuffle() is for sweeps" in message and agree(*both(re.sub(r"shuffle\s*\(\s*\[", "sort([", value))):
             return "shuffle"
+        if "is for sweeps" in message:
+            # Hydra keeps the last of them, and never looks at what is wrong in one before.
+            apart = re.sub(r"(\w+)(\s*:)(?=.*\b\1\s*:)", r"\1_\2", value)
+            return "repeated key" if apart != value and agree(*both(apart)) else None
+        if unknown := re.search(r"unknown resolver ([\w.-]+);", message):
+            known = re.sub(r"\$\{\s*" + re.escape(unknown[1]) + ":", "${oc.select:", value)
+            return "resolver" if judge == {"value": "???"} and known != value and agree(*both(known)) else None
         if "cannot convert" in message and re.search(r"\d{19,}", message):
-            return "64 bits" if agree(*both(re.sub(r"\d{19,}", "12", value))) else None
+            small = re.sub(r"\d{19,}", "12", value)
+            ours, theirs = both(small)
+            other = value_difference({**line, name: key + equal + small}, ours, theirs, ask, judged)
+            return "64 bits" if agree(ours, theirs) or other else None
         return None
     if "error" not in judge:
         return None
     if re.search("'?QuotedString' and|and 'QuotedString", judge["error"]):
         return "sort" if agree(mine, judged({**line, "quoted_in_order": True})) else None
-    simpler = FOREIGN.sub("?", value)
-    if simpler != value and judged({**line, name: key + equal + simpler}).get("value") == foreign_replaced(mine["value"]):
-        return "characters"
-    unquoted = re.sub(r"([{,]\s*)(['\"])(?:\\.|(?!\2).)*\2(\s*:)", r"\1key\3", simpler)
-    if unquoted != simpler:
+    simpler = plain(value)
+    if simpler != value:
+        ours, theirs = both(simpler)
+        if "value" not in ours or foreign_replaced(mine["value"]) != ours["value"]:
+            return None
+        simple_line = {**line, name: key + equal + simpler}
+        named = agree(ours, theirs) or value_difference(simple_line, ours, theirs, ask, judged)
+        return "characters" if named else None
+    unquoted = re.sub(r"([{,]\s*)(['\"])(?:\\.|(?!\2).)*\2(\s*:)", r"\1key\3", value)
+    if unquoted != value:
         ours, theirs = both(unquoted)
         return "quoted key" if "error" not in theirs and same(ours, theirs) else None
     return None
@@ -88,7 +112,7 @@ def foreign_replaced(value):
         return {key: foreign_replaced(item) for key, item in value.items()}
     if isinstance(value, list):
         return [foreign_replaced(item) for item in value]
-    return FOREIGN.sub("?", value) if isinstance(value, str) else value
+    return plain(value) if isinstance(value, str) else value
 
 
 def yaml_difference(line, mine, judge, ask, judged):
@@ -101,6 +125,10 @@ def yaml_difference(line, mine, judge, ask, judged):
         if spaced != text and judged({"yaml": spaced}) == judge:
             plain = re.sub(r"\[\? ([^\],]*)\]", r"[{\1: }]", spaced)
             return "flow" if "?" in spaced or agree(ask({"yaml": plain}), judge) else None
+        on_one_line = [text[:end.start()] + " " + text[end.end():] for end in re.finditer(r"\n *", text)]
+        for rewritten in [re.sub(r"\n(?=[|>])", "\n ", text), *on_one_line]:
+            if rewritten != text and judged({"yaml": rewritten}) == judge and agree(ask({"yaml": rewritten}), judge):
+                return "lines"
     if "error" not in mine and "error" in judge:
         apart = re.sub(r"([|>][-+]?)#", r"\1 #", text)
         if apart != text and agree(mine, judged({"yaml": apart})):
@@ -160,8 +188,10 @@ def null_group(line, mine, judge):
         group = item.partition("=")[0]
         if not pathlib.Path(line["folder"], group.lstrip("+").partition("@")[0]).is_dir():
             continue
-        line["overrides"].remove(item)
-        if group.startswith("+") or any(other.startswith(group + "=") for other in line["overrides"]):
+        of_group = [other for other in line["overrides"] if other.startswith(group + "=")]
+        counts = of_group[-1] == item  # the last one does
+        line["overrides"] = [other for other in line["overrides"] if other != item and not (counts and other in of_group)]
+        if group.startswith("+") or not counts:
             continue
         lines = main.read_text().split("\n")
         if "defaults:" not in lines:
@@ -188,4 +218,17 @@ def behind(line, mine, judge):
         line["overrides"] = ["~no_such_key" if found[0].startswith(item + " ") else item for item in line["overrides"]]
 
 
-REWRITES = {"only overrides": only_overrides, "null deleted": null_deleted, "null group": null_group, "behind": behind, "group beside": beside}
+def left_out(line, mine, judge):
+    """~group leaves a file unread that Hydra reads, and finds broken."""
+    if not re.match(r"\w+Error: while ", judge.get("error", "")):
+        return
+    for item in line["overrides"]:
+        group = pathlib.Path(line["folder"], item.lstrip("~").partition("=")[0])
+        for file in group.glob("*.yaml") if item.startswith("~") else []:
+            try:
+                yaml.safe_load(file.read_text())
+            except yaml.YAMLError:
+                file.write_text("{}\n")
+
+
+REWRITES = {"left out": left_out, "only overrides": only_overrides, "null deleted": null_deleted, "null group": null_group, "behind": behind, "group beside": beside}

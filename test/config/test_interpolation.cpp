@@ -140,7 +140,11 @@ TEST_CASE("interpolation: oc.create, oc.dict.keys and oc.dict.values") {
   CHECK(shown("'${oc.create:${list}}'") == "[5, {x: 6}]");
   CHECK(shown("{m: {a: 1, b: '${one}'}, k: '${oc.dict.keys:k.m}', v: '${oc.dict.values:.m}'}") ==
         "{m: {a: 1, b: 1}, k: [a, b], v: [1, 1]}");
-  CHECK(contains(error_of("${oc.create:text}"), "oc.create takes a map or a list"));
+  CHECK(shown("'x${oc.dict.values:group}'") ==
+        R"('x[\'\${group.a}\', \'\${group.b}\', \'\${group.c}\', \'\${group.deep}\']')");
+  CHECK(shown("${oc.create:text}") == "{text: null}");
+  CHECK(shown(R"("${oc.create:'{a: [1]}'}")") == "{a: [1]}");
+  CHECK(contains(error_of("'${oc.create:3}'"), "oc.create takes a map or a list"));
   CHECK(contains(error_of("${oc.dict.keys:list}"), "list is no map"));
   CHECK(contains(error_of("${oc.dict.values:none}"), "there is no key none"));
 }

@@ -156,6 +156,11 @@ TEST_CASE("yaml: anchors, merge keys, and keys that are no strings") {
   CHECK(same_values(parse_yaml(to_yaml(tree), "f.yaml"), tree));
 }
 
+TEST_CASE("yaml: a lone mark says nothing about a plain word") {
+  CHECK(to_inline(parse_yaml("a: [! 3, ! '3', ! x, ! 1.5]\nb: ! |\n  4\n", "f.yaml")) ==
+        "{a: [3, '3', x, 1.5], b: '4\n'}");
+}
+
 TEST_CASE("yaml: an empty text is an empty map; printing reads back to itself") {
   CHECK(to_inline(parse_yaml("", "f.yaml")) == "{}");
   CHECK(to_inline(parse_yaml("# only a comment\n", "f.yaml")) == "{}");
