@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -166,14 +167,35 @@ void refuse_foreign_characters(const std::vector<std::string>& overrides) {
   }
 }
 
-/// A mode whose file has no name would be no mode at all.
-void refuse_nameless_files(const CLI::App& cli, const Options& options) {
-  for (const auto& [flag, file] :
-       {std::pair{"--plan", &options.plan_file}, std::pair{"--compare-json", &options.compare_json},
-        std::pair{"--calibrate", &options.calibrate}}) {
-    if (cli.count(flag) == 0 || !file->empty()) continue;
-    throw ConfigError(std::string(flag) + " takes the name of a file (see --help)");
+/// `--flag=` of an unset variable of the shell; the library would take the next word for the value.
+/// An empty word of its own is no value either.
+void refuse_empty_values(const CLI::App& cli, int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    const std::string flag = text.substr(0, text.find('='));
+    const CLI::Option* option = flag.starts_with("--") ? cli.get_option_no_throw(flag) : nullptr;
+    if (option == nullptr || option->get_items_expected_max() == 0) continue;
+    const bool next_is_empty = text == flag && i + 1 < argc && *argv[i + 1] == '\0';
+    if (text != flag + "=" && !next_is_empty) continue;
+    throw ConfigError(flag + " lacks its value (an unset variable of the shell?; see --help)");
   }
+}
+
+/// Hydra's own short flags.
+std::vector<std::string> in_long_form(int argc, const char* const* argv) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}, {"-c", "--cfg"}};
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::string& word : words) {
+    for (const auto& [hydras, ours] : kShort) {
+      const bool whole = word == hydras;
+      if (whole || word.starts_with(std::string(hydras) + "=")) {
+        word = std::string(ours) + word.substr(hydras.size());
+        break;
+      }
+    }
+  }
+  return words;
 }
 
 /// How often a flag stands on the command line, as `--flag value` or `--flag=value`.
@@ -213,6 +235,11 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App cli("Reinforcement learning post-training of language models.", "verlcpp-train");
   define(cli, parsed.options, cfg, format, version);
   refuse_carriage_returns(argc, argv);
+  std::vector<std::string> words = in_long_form(argc, argv);
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  argv = pointers.data();
+  refuse_empty_values(cli, argc, argv);
   try {
     cli.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -236,7 +263,6 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     throw ConfigError(std::string(e.what()) + " (see --help)");
   }
   refuse_unknown(cli);
-  refuse_nameless_files(cli, parsed.options);
   refuse_foreign_characters(parsed.options.overrides);
   if (cli.count("--format") > 0 && parsed.options.plan_file.empty() &&
       !parsed.options.compare_dcp) {

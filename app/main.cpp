@@ -23,6 +23,7 @@
 #include "config/compose.h"
 #include "config/sweep.h"
 #include "train/banner.h"
+#include "train/checked_config.h"
 #include "train/dry_run.h"
 #include "train/inputs.h"
 #include "train/key_kinds.h"
@@ -117,12 +118,9 @@ train::TrainConfig checked(const Options& options, config::Node& tree, const std
                            const std::vector<std::string>& notes) {
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
-  train::TrainConfig config = train::bind_train_config(tree);
-  train::place_outputs(config, folder);
-  for (const std::string& warning : train::validate(config, tree, options.assume_response_length)) {
-    log::warning(warning);
-  }
   for (const std::string& note : notes) log::info("note: " + note);
+  auto [config, warnings] = train::checked_config(tree, folder, options.assume_response_length);
+  for (const std::string& warning : warnings) log::warning(warning);
   if (!device.empty()) log::info(device);
   if (plans_by_costs(config)) {
     const std::string known = known_device(config, options.dry_run);

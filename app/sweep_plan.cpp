@@ -9,6 +9,7 @@
 #include "app/configuration.h"
 #include "app/device.h"
 #include "base/error.h"
+#include "train/checked_config.h"
 #include "train/outputs.h"
 #include "train/validate.h"
 
@@ -90,9 +91,7 @@ void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Wr
 void check_configuration(size_t number, config::Node tree, PlannedJob& planned, Writers& writers,
                          Problems& problems) {
   choose_device(tree, true);
-  train::TrainConfig config = train::bind_train_config(tree);
-  train::place_outputs(config, planned.folder);
-  train::validate(config, tree);
+  const train::TrainConfig config = train::checked_config(tree, planned.folder).config;
   planned.metrics_file = train::metrics_file(config);
   check_apart(number, train::outputs(config, tree), writers, problems);
 }
@@ -109,7 +108,7 @@ void check_name(const std::string& folder) {
 
 class Planner {
  public:
-  Planner(const Options& options, std::time_t now) : options_(options), now_(now) {
+  Planner(const Options& options, std::time_t now) : options_(options) {
     const config::ComposeRequest request = compose_request(options);
     const auto group = [&](const std::string& name) {
       return config::group_options(request, name);
@@ -139,7 +138,7 @@ class Planner {
     Options options = options_;
     options.overrides = planned.job.overrides;
     const config::Composed composed = config::compose(compose_request(options));
-    config::RunFacts facts = place(number, composed);
+    const config::RunFacts facts = place(number, options, composed);
     const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
     if (!is_new) {
       throw ConfigError("would have the folder of job " + std::to_string(first->second) + ", " +
@@ -155,11 +154,10 @@ class Planner {
   }
 
   /// Returns what the job's configuration may name.
-  config::RunFacts place(size_t number, const config::Composed& composed) {
+  config::RunFacts place(size_t number, const Options& options, const config::Composed& composed) {
     PlannedJob& planned = plan_.jobs[number];
-    Options of_job = options_;
-    of_job.overrides = planned.job.overrides;
-    config::RunFacts facts = run_facts(of_job, composed, {static_cast<int64_t>(number), now_});
+    config::RunFacts facts =
+        run_facts(options, composed, {static_cast<int64_t>(number), plan_.began});
     const std::string folder = hydra_folder(composed, "sweep.dir", kSweepDir, facts);
     if (number == 0) {
       plan_.folder = folder;
@@ -184,7 +182,6 @@ class Planner {
   }
 
   const Options& options_;
-  std::time_t now_;
   SweepPlan plan_;
   Writers writers_, folders_;
 };

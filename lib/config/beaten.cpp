@@ -4,14 +4,29 @@ namespace verlcpp::config {
 
 namespace {
 
+/// Whether all that `earlier` holds stands in the map `later` as well, and something of it with
+/// another value.
+bool covers(const Node& later, const Node& earlier) {
+  if (!earlier.is_map()) return !later.is_map() && !same_values(later, earlier);
+  bool differs = false;
+  for (const std::string& key : leaf_keys(earlier)) {
+    const Node* now = later.find(key);
+    if (now == nullptr || now->is_map()) return false;
+    differs = differs || !same_values(*now, *earlier.find(key));
+  }
+  return differs;
+}
+
 /// Whether nothing of what `earlier` says is left after `later`.
 bool beats(const Override& later, const Override& earlier) {
   if (earlier.kind == Override::Kind::kDelete) return false;
   const bool same = earlier.name() == later.name();
   if (!same && !earlier.name().starts_with(later.name() + ".")) return false;
   if (later.kind == Override::Kind::kDelete) return true;
-  if (later.value->is_map()) return false;
-  return !same || !same_values(*later.value, *earlier.value);
+  if (!later.value->is_map()) return !same || !same_values(*later.value, *earlier.value);
+  const std::string below = same ? "" : earlier.name().substr(later.name().size() + 1);
+  const Node* now = later.value->find(below);
+  return now != nullptr && covers(*now, *earlier.value);
 }
 
 }  // namespace

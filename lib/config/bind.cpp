@@ -19,7 +19,9 @@ std::string about_text(const Node& node) {
   if (text == nullptr) return "";
   if (text->empty()) return ", got nothing (an unset variable of the shell?)";
   const Node unquoted(scalar_from_command_line(*text), {});
-  if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) return ", without quotes";
+  if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) {
+    return ", not a text: no quotes, and ${oc.decode:${oc.env:NAME}} for a variable";
+  }
   const size_t sign = (*text)[0] == '-' || (*text)[0] == '+' ? 1 : 0;
   const bool digits =
       text->size() > sign && text->find_first_not_of("0123456789", sign) == std::string::npos;
@@ -105,8 +107,11 @@ bool Binder::is_own_root(const std::string& name, const Node& value,
   const bool by_user = source == Origin::Source::kFile || source == Origin::Source::kOverride;
   if (!also_known_.own_roots || !by_user) return false;
   if (!about_old_key(also_known_.old_keys, name).empty()) return false;
-  return source == Origin::Source::kOverride || !value.is_map() ||
-         nearest_name(name, roots).empty();
+  if (!value.is_map() || also_known_.tree == nullptr) return true;
+  const Node* near = also_known_.tree->child(nearest_name(name, roots));
+  return near == nullptr ||
+         std::none_of(value.items().begin(), value.items().end(),
+                      [&](auto& item) { return near->child(item.first) != nullptr; });
 }
 
 std::string Binder::near_elsewhere(const std::string& key) const {
@@ -164,6 +169,16 @@ std::vector<std::string> Binder::unknown_keys() const {
     if (problem.unknown_key) texts.push_back(problem.text);
   }
   return texts;
+}
+
+std::vector<std::string> Binder::unreadable_keys() const {
+  std::vector<std::string> keys;
+  for (const Problem& problem : problems_) {
+    if (problem.unknown_key) continue;
+    if (problem.key.empty()) return {};
+    keys.push_back(problem.key);
+  }
+  return keys;
 }
 
 std::vector<std::string> Binder::lacking(const std::string& group) const {

@@ -78,6 +78,9 @@ class Binder {
   std::vector<std::string> problems() const;
   /// Those about keys that nobody knows, which hinder no value: the struct is filled all the same.
   std::vector<std::string> unknown_keys() const;
+  /// Those whose values are of another type; none when a problem is neither that nor an unknown
+  /// key.
+  std::vector<std::string> unreadable_keys() const;
 
  private:
   struct Level {
@@ -102,7 +105,7 @@ class Binder {
            .group = path.substr(0, path.size() - std::string_view(name).size()),
            .missing = name});
     } else if (is_missing(*child)) {
-      add(path + " (" + child->origin().text + ") has no default: give it a value");
+      add(path + " (" + child->origin().text + ") has no default: give it a value", path);
     } else if constexpr (requires(Level & level) { member.fields(level); }) {
       if (child->is_map()) {
         bind(*child, path, member);
@@ -121,8 +124,8 @@ class Binder {
   /// The missing keys of one group; a line for every group that lacks many.
   std::vector<std::string> lacking(const std::string& group) const;
   std::vector<std::string> missing_groups() const;
-  /// Whether a key at the root is a user's own, for interpolations that name it. In a file, where
-  /// no + says so, a group whose name is near a known one is taken for a mistake.
+  /// Whether a key at the root is a user's own, for interpolations that name it. A group whose name
+  /// is near a known one's, and which has a key of that one, is taken for a mistake.
   bool is_own_root(const std::string& name, const Node& value,
                    const std::vector<std::string>& roots) const;
   /// A key of another group that may have been meant; "" when none is near.

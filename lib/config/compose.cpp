@@ -131,12 +131,16 @@ std::string near_key(const Node& tree, const std::string& key, const ComposeRequ
   const std::string near = parent == nullptr ? near_key(tree, key, request) : "";
   const bool is_free = item.kind != Override::Kind::kDelete && in_free_map(tree, key);
   const bool may_add = is_free && request.is_read(key);
+  const bool own_root =
+      item.kind != Override::Kind::kDelete && tree.find(key.substr(0, key.find('.'))) == nullptr;
   if (parent != nullptr) {
     message += ", because a group above it is " + to_inline(*parent);
   } else if (list != nullptr && list->is_list()) {
     message += "; " + above + " is a list of " + std::to_string(list->elements().size());
   } else if (!near.empty()) {
     message += "; did you mean " + near + "?";
+  } else if (own_root) {
+    message += "; +" + item.text + " adds a key of your own";
   } else if (is_free && !may_add) {
     message += ", and nothing reads one; leave it out";
   } else if (!may_add) {
@@ -266,15 +270,48 @@ void apply(Node& tree, const Override& item, const ComposeRequest& request) {
 
 }  // namespace
 
+namespace {
+
+/// ConfigError with every syntax error; of an override that the shell has split, its first part's.
+std::vector<Override> parse_all(const std::vector<std::string>& texts) {
+  std::vector<Override> overrides;
+  std::vector<std::string> problems;
+  bool before_failed = false;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    try {
+      overrides.push_back(parse_override(texts[i], static_cast<int>(i) + 1));
+      before_failed = false;
+    } catch (const ConfigError& error) {
+      const std::string text = error.what();
+      const bool rest =
+          before_failed && text.find("the shell has split it off") != std::string::npos;
+      if (!rest) problems.push_back(text);
+      before_failed = true;
+    }
+  }
+  throw_problems(problems);
+  return overrides;
+}
+
+std::string without_effect(const std::vector<std::string>& unread) {
+  std::string keys;
+  for (const std::string& key : unread) keys += (keys.empty() ? "" : ", ") + key;
+  return keys + (unread.size() == 1 ? " has" : " have") +
+         " no effect here: of Hydra's own keys searchpath, run.dir, sweep.dir and sweep.subdir do";
+}
+
+}  // namespace
+
 Composed compose(const ComposeRequest& request) {
   const std::string primary = primary_name(request);
   Repository repository(request.search_path);
-  Composed result{Node::map({}), hydra_keys(request)};
+  HydraKeys hydra = hydra_keys(request);
+  const std::vector<Override> overrides = parse_all(request.overrides);
+  Composed result{Node::map({}), std::move(hydra.read)};
   result.notes = add_search_path(repository, result.hydra);
 
   std::vector<Override> groups, values;
-  for (size_t i = 0; i < request.overrides.size(); ++i) {
-    const Override item = parse_override(request.overrides[i], static_cast<int>(i) + 1);
+  for (const Override& item : overrides) {
     if (is_hydra_key(item.key)) continue;
     const bool is_map = item.value && item.value->is_map();
     const bool is_group = !is_map && !repository.options(item.key).empty();
@@ -283,13 +320,14 @@ Composed compose(const ComposeRequest& request) {
     }
     (is_group ? groups : values).push_back(item);
   }
-  for (const Layer& layer : expand_defaults(repository, primary, groups)) {
+  for (const Layer& layer : expand_defaults(repository, primary, groups, hydra.unread)) {
     Node placed = Node::map({}, layer.body.origin());
     placed.set(layer.package, layer.body);
     const std::string message = merge(result.tree, "", placed, result.tree);
     if (!message.empty()) throw ConfigError(message);
   }
   result.tree.erase("hydra");
+  if (!hydra.unread.empty()) result.notes.push_back(without_effect(hydra.unread));
   for (const std::vector<Override>& given : {groups, values}) {
     for (std::string& note : beaten_overrides(given)) result.notes.push_back(std::move(note));
   }

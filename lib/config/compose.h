@@ -16,6 +16,7 @@ namespace verlcpp::config {
 struct SearchPath {
   std::string label;  // how origins begin: "conf" -> "conf/actor/actor.yaml:3"
   Origin::Source source = Origin::Source::kFile;
+  bool absent = false;  // a folder that is not there
   /// Text of "group/name.yaml", or nothing.
   std::function<std::optional<std::string>(const std::string& relative_path)> read;
   /// Names of the options of a group ("engine" -> {"megatron"}), sorted; empty without such a
@@ -39,9 +40,9 @@ struct ComposeRequest {
 };
 
 struct Composed {
-  Node tree;                            // interpolations still unresolved
-  Node hydra;                           // hydra_keys(), a map
-  std::vector<std::string> notes = {};  // for the user: overrides that a later one beats
+  Node tree;   // interpolations still unresolved
+  Node hydra;  // searchpath, run.dir, sweep.dir and sweep.subdir as far as they are set
+  std::vector<std::string> notes = {};  // for the user: what has no effect, and why
 };
 
 /// Hydra's composition (version 1.3): defaults lists (nested, `group@package: name`, `../group`,
@@ -50,16 +51,11 @@ struct Composed {
 /// `+key=value` also sets an existing null and merges a list or a map, and an override below an
 /// interpolated group
 /// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. `hydra.searchpath` names file://
-/// folders that are searched last; the other keys under `hydra` that are read are handed on. Throws
-/// ConfigError; a syntax error names the override's number and column, an unknown key the nearest
-/// one (and `+` in a map of free keys), a missing option the available ones.
+/// folders that are searched last; the folders under `hydra` are handed on, its other keys have no
+/// effect. Throws ConfigError, with every syntax error at once; one names the override's number and
+/// column, an unknown key the nearest one (and `+` in a map of free keys), a missing option the
+/// available ones.
 Composed compose(const ComposeRequest& request);
-
-/// What is said under `hydra`: the block of the primary file with the overrides on top, by keys
-/// without the leading `hydra.`, interpolations as written. Overrides of other keys are not looked
-/// at: they may be sweeps. ConfigError for any key but searchpath, run.dir, sweep.dir and
-/// sweep.subdir, and for a sweep over one of them.
-Node hydra_keys(const ComposeRequest& request);
 
 /// The options of a config group, sorted; none when there is no such group.
 std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group);
@@ -75,7 +71,7 @@ struct RunFacts {
 /// oc.dict.keys, oc.dict.values, now and hydra. oc.select gives its default (or null) for a missing
 /// key, also when a key on the way is missing, and null for a present null. A resolved value keeps
 /// the origin of what it resolved to; a default or a joined string has the origin of the
-/// interpolation. Throws ConfigError naming the key for a missing target or a cycle.
+/// interpolation. Throws one ConfigError that names every key with a missing target or a cycle.
 Node resolve(const Node& tree, const RunFacts& run = {});
 
 }  // namespace verlcpp::config

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "config/defaults_entry.h"
 #include "config/group_choices.h"
+#include "config/hydra_keys.h"
 #include "config/interpolation.h"
 
 namespace verlcpp::config {
@@ -70,8 +71,9 @@ std::string other_primary(const std::string& name, const std::vector<std::string
 /// after the others.
 class Expander {
  public:
-  Expander(const Repository& repository, const std::vector<Override>& overrides)
-      : repository_(repository), choices_(repository, overrides) {}
+  Expander(const Repository& repository, const std::vector<Override>& overrides,
+           std::vector<std::string>& unread)
+      : repository_(repository), choices_(repository, overrides), unread_(unread) {}
 
   Layers expand(const std::string& primary) {
     const std::string folder = folder_of(primary);
@@ -133,11 +135,17 @@ class Expander {
   }
 
   /// The entries of a file, `_self_` included.
-  static std::vector<DefaultsEntry> entries_of(const ConfigFile& file) {
+  std::vector<DefaultsEntry> entries_of(const ConfigFile& file) {
     std::vector<DefaultsEntry> entries;
     bool has_self = false;
     for (const Node& node : file.defaults) {
       entries.push_back(parse_defaults_entry(node));
+      const std::string& group = entries.back().group;
+      if (is_hydra_key(group.starts_with('/') ? group.substr(1) : group)) {
+        unread_.push_back(group + " (" + entries.back().origin + ")");
+        entries.pop_back();
+        continue;
+      }
       if (!entries.back().is_self()) continue;
       if (has_self) {
         throw ConfigError(entries.back().origin + ": _self_ comes twice in the defaults list");
@@ -263,6 +271,7 @@ class Expander {
 
   const Repository& repository_;
   GroupChoices choices_;
+  std::vector<std::string>& unread_;
   std::string header_note_;  // on a primary file that is put below a group
   std::vector<std::string> stack_;
 };
@@ -270,8 +279,9 @@ class Expander {
 }  // namespace
 
 std::vector<Layer> expand_defaults(const Repository& repository, const std::string& primary,
-                                   const std::vector<Override>& group_overrides) {
-  return Expander(repository, group_overrides).expand(primary);
+                                   const std::vector<Override>& group_overrides,
+                                   std::vector<std::string>& unread) {
+  return Expander(repository, group_overrides, unread).expand(primary);
 }
 
 }  // namespace verlcpp::config

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "base/error.h"
 #include "config/interpolation.h"
@@ -16,12 +15,6 @@ namespace {
 constexpr std::array<std::string_view, 4> kRead = {"searchpath", "run.dir", "sweep.dir",
                                                    "sweep.subdir"};
 constexpr std::string_view kPrefix = "hydra.";
-
-[[noreturn]] void refuse(const std::string& key, const std::string& origin) {
-  throw ConfigError(key + " (" + origin +
-                    "): of the keys under hydra only hydra.searchpath, hydra.run.dir, "
-                    "hydra.sweep.dir and hydra.sweep.subdir are read here");
-}
 
 bool is_read(const std::string& name) {
   return std::find(kRead.begin(), kRead.end(), name) != kRead.end();
@@ -39,18 +32,22 @@ void put(Node& found, const std::string& name, const Node& value) {
   found.set(name, value);
 }
 
-Node from_file(const Repository& repository, const std::string& primary) {
-  Node found = Node::map({});
+void add_file(const Repository& repository, const std::string& primary, HydraKeys& found) {
   const std::optional<ConfigFile> file = repository.load(primary);
   const Node* block = file ? file->body.find("hydra") : nullptr;
-  if (block == nullptr) return found;
-  if (!block->is_map()) refuse("hydra", block->origin().text);
+  if (block == nullptr) return;
+  if (!block->is_map()) {
+    throw ConfigError("hydra = " + to_inline(*block) + " (" + block->origin().text +
+                      "): must be a map, as in hydra: {run: {dir: FOLDER}}");
+  }
   for (const std::string& name : leaf_keys(*block)) {
     const Node& value = *block->find(name);
-    if (!is_read(name)) refuse("hydra." + name, value.origin().text);
-    put(found, name, value);
+    if (is_read(name)) {
+      put(found.read, name, value);
+    } else {
+      found.unread.push_back("hydra." + name + " (" + value.origin().text + ")");
+    }
   }
-  return found;
 }
 
 /// `++hydra.x=1` -> `hydra.x`.
@@ -59,8 +56,8 @@ std::string key_of(const std::string& text) {
   return text.substr(begin, std::min(text.find_first_of("=@"), text.size()) - begin);
 }
 
-Node from_overrides(const std::vector<std::string>& overrides) {
-  Node found = Node::map({});
+HydraKeys from_overrides(const std::vector<std::string>& overrides) {
+  HydraKeys found;
   for (size_t i = 0; i < overrides.size(); ++i) {
     const std::string& text = overrides[i];
     if (!is_hydra_key(key_of(text))) continue;
@@ -72,8 +69,11 @@ Node from_overrides(const std::vector<std::string>& overrides) {
     const Override item = parse_override(text, number);
     const std::string name =
         item.key.starts_with(kPrefix) ? item.key.substr(kPrefix.size()) : std::string();
-    if (item.kind == Override::Kind::kDelete || !is_read(name)) refuse(item.key, item.origin());
-    put(found, name, *item.value);
+    if (item.kind == Override::Kind::kDelete || !is_read(name)) {
+      found.unread.push_back(item.key + " (" + item.origin() + ")");
+    } else {
+      put(found.read, name, *item.value);
+    }
   }
   return found;
 }
@@ -89,18 +89,22 @@ bool is_hydra_key(const std::string& key) {
   return key == "hydra" || key.starts_with("hydra.") || key.starts_with("hydra/");
 }
 
-Node hydra_keys(const ComposeRequest& request) {
-  const Node overridden = from_overrides(request.overrides);
+HydraKeys hydra_keys(const ComposeRequest& request) {
+  const HydraKeys overridden = from_overrides(request.overrides);
   Repository repository(request.search_path);
-  add_search_path(repository, overridden);
-  Node found = from_file(repository, primary_name(request));
-  for (const std::string& name : leaf_keys(overridden)) found.set(name, *overridden.find(name));
+  add_search_path(repository, overridden.read);
+  HydraKeys found;
+  add_file(repository, primary_name(request), found);
+  for (const std::string& name : leaf_keys(overridden.read)) {
+    found.read.set(name, *overridden.read.find(name));
+  }
+  found.unread.insert(found.unread.end(), overridden.unread.begin(), overridden.unread.end());
   return found;
 }
 
 std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group) {
   Repository repository(request.search_path);
-  add_search_path(repository, hydra_keys(request));
+  add_search_path(repository, hydra_keys(request).read);
   return repository.options(group);
 }
 
@@ -118,13 +122,12 @@ std::vector<std::string> add_search_path(Repository& repository, const Node& hyd
   for (const Node& element : value.elements()) {
     const auto* text = element.get_if<std::string>();
     if (text == nullptr || !text->starts_with(kFile)) throw ConfigError(wanted);
-    const std::string place = text->substr(kFile.size());
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(place, ignored)) {
+    SearchPath place = folder(text->substr(kFile.size()));
+    if (place.absent) {
       absent.push_back("hydra.searchpath (" + element.origin().text + "): there is no folder " +
-                       place);
+                       place.label);
     }
-    repository.add(folder(place));
+    repository.add(std::move(place));
   }
   return absent;
 }

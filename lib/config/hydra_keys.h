@@ -8,6 +8,17 @@
 
 namespace verlcpp::config {
 
+/// What is said under `hydra`.
+struct HydraKeys {
+  Node read = Node::map({});  // those that are read, without the leading `hydra.`
+  std::vector<std::string> unread =
+      {};  // the others with their origins: "hydra.verbose (run.yaml:3)"
+};
+/// The block of the primary file with the overrides on top, interpolations as written. Overrides of
+/// other keys are not looked at: they may be sweeps. ConfigError for a sweep over a key of Hydra,
+/// and for folders that are no texts.
+HydraKeys hydra_keys(const ComposeRequest& request);
+
 /// config_name without ".yaml".
 std::string primary_name(const ComposeRequest& request);
 

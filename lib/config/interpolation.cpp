@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <ctime>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "config/compose.h"
 #include "config/expression.h"
+#include "config/problems.h"
 #include "config/python_text.h"
 #include "config/scalar.h"
 #include "config/value_parser.h"
@@ -69,6 +71,10 @@ class Resolver {
  public:
   Resolver(const Node& root, const RunFacts& run) : root_(root), run_(run) {}
 
+  /// From here on an interpolation that leads nowhere is null, and what is wrong with it noted,
+  /// once.
+  void note_problems(std::vector<std::string>& problems) { problems_ = &problems; }
+
   /// Calls `action` while maps and lists that are found keep the interpolations in them.
   template <class Action>
   auto unresolved(Action action) {
@@ -100,6 +106,7 @@ class Resolver {
     }
     const auto* interpolation = node.get_if<Interpolation>();
     if (interpolation == nullptr) return node;
+    if (problems_ != nullptr && open_.empty()) return follow_or_note(*interpolation, node, path);
     if (!interpolation->as_text) return follow(*interpolation, node.origin(), path);
     const Node piece = unresolved([&] { return follow(*interpolation, node.origin(), path); });
     return Node(python_text(piece), node.origin());
@@ -123,6 +130,22 @@ class Resolver {
   [[noreturn]] static void fail(const Place& place, const std::string& message) {
     throw ConfigError(join(place.path) + "=" + place.text + " (" + place.origin.text +
                       "): " + message);
+  }
+
+  Node follow_or_note(const Interpolation& interpolation, const Node& node, const Path& path) {
+    try {
+      return follow(interpolation, node.origin(), path);
+    } catch (const ConfigError& error) {
+      open_.clear();
+      depth_ = 0;
+      whole_ = true;
+      const std::string text = error.what();
+      const bool cycle =
+          text.find("form a cycle") != std::string::npos;  // said by each of its keys
+      if (!cycle || !said_cycle_) problems_->push_back(text);
+      said_cycle_ = said_cycle_ || cycle;
+      return Node(Scalar(), node.origin());
+    }
   }
 
   Node follow(const Interpolation& interpolation, const Origin& origin, const Path& path) {
@@ -256,7 +279,8 @@ class Resolver {
 
   Node dict_keys(const Node& first, const Node*, const Place& place) {
     List names;
-    for (const auto& [name, value] : map_at(first, place)) names.emplace_back(name, place.origin);
+    const Map map = unresolved([&] { return map_at(first, place); });  // it may hold this very key
+    for (const auto& [name, value] : map) names.emplace_back(name, place.origin);
     return Node::list(std::move(names), place.origin);
   }
 
@@ -281,7 +305,10 @@ class Resolver {
     std::tm local{};
     ::localtime_r(&run_.now, &local);
     std::array<char, 1024> text{};
-    const std::string format = python_text(first);
+    std::string format = python_text(first);
+    for (size_t at = 0; (at = format.find('%', at)) != std::string::npos; at += 2) {
+      if (format.compare(at, 2, "%f") == 0) format.replace(at, 2, "000000");  // microseconds
+    }
     const size_t length = std::strftime(text.data(), text.size(), format.c_str(), &local);
     return Node(std::string(text.data(), length), place.origin);
   }
@@ -369,6 +396,8 @@ class Resolver {
   std::map<std::pair<Path, std::string>, Node> done_unresolved_;  // with what is inside as written
   std::vector<std::pair<Path, std::string>> open_;
   size_t depth_ = 0;
+  std::vector<std::string>* problems_ = nullptr;
+  bool said_cycle_ = false;
 };
 
 const std::array<Resolver::Kind, 8> Resolver::kResolvers = {{
@@ -387,7 +416,14 @@ const RunFacts kNoFacts;
 }  // namespace
 
 Node resolve(const Node& tree, const RunFacts& run) {
-  return Resolver(tree, run).resolve_node(tree, {});
+  std::vector<std::string> problems;
+  Resolver resolver(tree, run);
+  resolver.note_problems(problems);
+  Node resolved = resolver.resolve_node(tree, {});
+  std::set<std::string> said;
+  std::erase_if(problems, [&](const std::string& text) { return !said.insert(text).second; });
+  throw_problems(problems);
+  return resolved;
 }
 
 Node resolve_in(const Node& tree, const Node& node, const std::string& path, const RunFacts& run) {

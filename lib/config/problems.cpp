@@ -8,7 +8,11 @@ std::string numbered(const std::vector<std::string>& problems) {
   std::string text = "the configuration has " + std::to_string(problems.size()) +
                      (problems.size() == 1 ? " problem:" : " problems:");
   for (size_t i = 0; i < problems.size(); ++i) {
-    text += "\n  " + std::to_string(i + 1) + ". " + problems[i];
+    std::string problem = problems[i];
+    for (size_t at = 0; (at = problem.find('\n', at)) != std::string::npos; at += 4) {
+      problem.insert(at + 1, "   ");
+    }
+    text += "\n  " + std::to_string(i + 1) + ". " + problem;
   }
   return text;
 }

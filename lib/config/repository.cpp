@@ -80,7 +80,9 @@ std::vector<std::string> Repository::options(const std::string& group) const {
 
 std::string Repository::places() const {
   std::string text;
-  for (const SearchPath& path : search_path_) text += (text.empty() ? "" : ", ") + path.label;
+  for (const SearchPath& path : search_path_) {
+    text += (text.empty() ? "" : ", ") + path.label + (path.absent ? " (no such folder)" : "");
+  }
   return text;
 }
 
@@ -89,6 +91,8 @@ SearchPath folder(const std::string& path) {
   SearchPath result;
   result.label = path;
   while (result.label.size() > 1 && result.label.back() == '/') result.label.pop_back();
+  std::error_code failed;
+  result.absent = !fs::is_directory(path, failed);
   result.read = [path](const std::string& relative) -> std::optional<std::string> {
     const fs::path file = fs::path(path) / relative;
     std::error_code ignored;

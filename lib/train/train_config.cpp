@@ -7,6 +7,7 @@
 
 #include "config/bind.h"
 #include "config/interpolation.h"
+#include "config/problems.h"
 #include "data/prompts.h"
 #include "train/key_kinds.h"
 #include "train/validate_findings.h"
@@ -97,6 +98,11 @@ std::vector<std::string> unknown_keys(const config::Node& tree) {
   return binder.unknown_keys();
 }
 
+UnreadableValues::UnreadableValues(std::vector<std::string> problems, std::vector<std::string> keys)
+    : ConfigError(problems.size() == 1 ? problems[0] : config::numbered(problems)),
+      problems_(std::move(problems)),
+      keys_(std::move(keys)) {}
+
 TrainConfig bind_train_config(config::Node& resolved_tree) {
   apply_moved_keys(resolved_tree);
   apply_token_budget(resolved_tree);
@@ -104,7 +110,9 @@ TrainConfig bind_train_config(config::Node& resolved_tree) {
   config::Binder binder(known_keys(resolved_tree));
   binder.bind(resolved_tree, "", config);
   if (!binder.problems().empty()) refuse_bare_file(resolved_tree);
-  if (binder.problems() != binder.unknown_keys()) binder.finish();
+  if (binder.problems() != binder.unknown_keys()) {
+    throw UnreadableValues(binder.problems(), binder.unreadable_keys());
+  }
   expand_paths(config);
   read_costs(resolved_tree, config);
   return config;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "config/tree.h"
 #include "train/actor_rollout_ref_config.h"
 #include "train/data_config.h"
@@ -115,8 +116,20 @@ void apply_token_budget(config::Node& tree);
 
 /// What is said of keys of `tree` that neither we nor verl know.
 std::vector<std::string> unknown_keys(const config::Node& tree);
+/// Values that are of another type than their keys.
+class UnreadableValues : public ConfigError {
+ public:
+  UnreadableValues(std::vector<std::string> problems, std::vector<std::string> keys);
+  const std::vector<std::string>& problems() const { return problems_; }
+  /// Theirs, and of those that follow them; empty when something else is wrong besides.
+  const std::vector<std::string>& keys() const { return keys_; }
+
+ private:
+  std::vector<std::string> problems_, keys_;
+};
+
 /// Binds a resolved tree; applies data.max_token_len_per_gpu to the budgets nobody set (their
-/// origin is still a shipped file). Throws ConfigError with every unknown key, missing key and
+/// origin is still a shipped file). Throws UnreadableValues with every unknown key, missing key and
 /// wrong type.
 TrainConfig bind_train_config(config::Node& resolved_tree);
 

@@ -29,10 +29,9 @@ void check_assumed_length(const TrainConfig& config, int64_t length, Findings& f
 
 }  // namespace
 
-std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
-                                  std::optional<int64_t> assumed_response_length) {
-  Findings findings(tree);
-  for (const std::string& problem : unknown_keys(tree)) findings.add_text(problem);
+void check_all(const TrainConfig& config, Findings& findings,
+               std::optional<int64_t> assumed_response_length) {
+  for (const std::string& problem : unknown_keys(findings.tree())) findings.add_text(problem);
   check_layout(config, findings);
   check_dynamic_cp(config, findings);
   check_features(config, findings);
@@ -43,6 +42,12 @@ std::vector<std::string> validate(const TrainConfig& config, const config::Node&
   check_files(config, findings);
   check_keys(findings);
   if (assumed_response_length) check_assumed_length(config, *assumed_response_length, findings);
+}
+
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
+                                  std::optional<int64_t> assumed_response_length) {
+  Findings findings(tree);
+  check_all(config, findings, assumed_response_length);
   findings.finish();
   return findings.warnings();
 }

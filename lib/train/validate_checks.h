@@ -14,6 +14,10 @@
 
 namespace verlcpp::train {
 
+/// All of them; `assumed_response_length` is --assume-response-length.
+void check_all(const TrainConfig& config, Findings& findings,
+               std::optional<int64_t> assumed_response_length);
+
 /// Keys that no struct reads: refused ones that were changed, and a warning that names those
 /// without effect that somebody set.
 void check_keys(Findings& findings);

@@ -126,7 +126,8 @@ TEST_CASE("unknown and misused flags") {
   check_refused({"--calibrate-check", "a.json"}, "--calibrate");
   check_refused({"--calibrate"}, "--calibrate");
   for (const std::string flag : {"--calibrate", "--plan"}) {
-    check_refused({flag, ""}, flag + " takes the name of a file");
+    check_refused({flag, ""}, flag + " lacks its value");
+    check_refused({flag + "=", "--dry-run"}, flag + " lacks its value");
   }
   check_refused({"--calibrate", "cost.json", "--format", "json"}, "--plan");
   check_refused({"--compare-steps", "3"}, "--compare-dcp");

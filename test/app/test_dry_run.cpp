@@ -119,6 +119,23 @@ TEST_CASE("a dry run reads the data") {
   CHECK_THAT(outcome.out, !ContainsSubstring(kChecksPassed));
 }
 
+TEST_CASE("a value that cannot be read hides no other mistake, and makes none up") {
+  const Outcome outcome = dry_run({"trainer.n_gpus_per_node=x", kA + "rollout.n=0",
+                                   kA + "actor.megatron.context_parallel_size=3",
+                                   "data.train_files=/nope", "trainer.total_epoch=3"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("there is no key trainer.total_epoch"));
+  const Outcome read = dry_run({"trainer.n_gpus_per_node=x", kA + "rollout.n=0",
+                                kA + "actor.megatron.context_parallel_size=3",
+                                "data.train_files=/nope", "++trainer.total_epoch=3"});
+  CHECK(read.code == 2);
+  CHECK_THAT(read.err, ContainsSubstring("the configuration has 4 problems:") &&
+                           ContainsSubstring("trainer.n_gpus_per_node='x'") &&
+                           ContainsSubstring("trainer.total_epoch (override") &&
+                           ContainsSubstring("actor_rollout_ref.rollout.n = 0 (override") &&
+                           ContainsSubstring("data.train_files = '/nope'"));
+}
+
 TEST_CASE("a dry run knows a place that takes no files") {
   const Outcome outcome =
       dry_run({"trainer.save_freq=1", "trainer.default_local_dir=/proc/checkpoints",
@@ -227,7 +244,7 @@ TEST_CASE("every violated precondition gives its message and exit code 2") {
     INFO(arguments.front());
     const Outcome outcome = dry_run(arguments);
     CHECK(outcome.code == 2);
-    CHECK(outcome.out.empty());
+    CHECK_THAT(outcome.out, !ContainsSubstring("layout: "));
     CHECK_THAT(outcome.err,
                StartsWith("error: the configuration has ") && ContainsSubstring(message));
   }

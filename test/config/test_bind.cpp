@@ -160,8 +160,9 @@ TEST_CASE("bind: users may have keys of their own at the root where that is allo
     binder.bind(composed({{"main.yaml", yaml}}, overrides), "", nothing);
     return binder.problems();
   };
-  CHECK(problems("{}", {"+mine.x=1", "+other=2", "+trainr.x=3"}).empty());
-  CHECK(problems("{mine: {x: 1}, trace: 2}", {}).empty());
+  CHECK(problems("{}", {"+mine.x=1", "+other=2", "+trainr.y=3"}).empty());
+  CHECK(problems("{mine: {x: 1}, trainr: {y: 1}, trainers: 2}", {}).empty());
+  CHECK(problems("{}", {"+trainr.x=3"}).size() == 1);
   CHECK(problems("trainr: {x: 1}", {}) ==
         std::vector<std::string>{
             "trainr (conf/main.yaml:1) is not a known key; did you mean trainer?"});

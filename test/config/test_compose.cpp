@@ -171,7 +171,7 @@ TEST_CASE("compose: wrong value overrides say what would be right") {
   CHECK(compose_error(kValues, {"s.x=1", "s.xx=2"}) ==
         "s.xx=2 (override 2): there is no key s.xx; did you mean s.x?");
   CHECK(compose_error(kValues, {"qqqqq=2"}) ==
-        "qqqqq=2 (override 1): there is no key qqqqq; --cfg job prints the keys there are");
+        "qqqqq=2 (override 1): there is no key qqqqq; +qqqqq=2 adds a key of your own");
   CHECK(compose_error(kValues, {"d={kk: 2}"}) ==
         "d={kk: 2} (override 1): there is no key d.kk; did you mean d.k?");
   const Files free = {{"main.yaml", "override_config: {a: 1}\n"}};
@@ -276,6 +276,14 @@ TEST_CASE("compose: an override that a later one beats is told") {
   CHECK(notes({"s.x=5", "s=1"}).size() == 1);
   CHECK(notes({"s.x=5", "s.x=5"}).empty());
   CHECK(notes({"s={x: 5}", "s={y: 6}"}).empty());
+  // A map beats what it holds itself.
+  CHECK(notes({"s.x=5", "s={x: 6}"}) ==
+        std::vector<std::string>{
+            "s.x=5 (override 1) has no effect: s={x: 6} (override 2) comes later"});
+  CHECK(notes({"s={x: 5}", "s={x: 6,y: 7}"}).size() == 1);
+  CHECK(notes({"s={x: 5,y: 7}", "s={x: 6}"}).empty());
+  CHECK(notes({"s.x=5", "s={y: 6}"}).empty());
+  CHECK(notes({"s.x=5", "s={x: 5}"}).empty());
   CHECK(notes({"s.x=5", "s.y=5", "~n"}).empty());
   const ComposeRequest engines{{in_memory("conf", kEngines)},
                                "main",
@@ -324,16 +332,30 @@ TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused"
   CHECK(compose_error(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
         "hydra.searchpath=['pkg://verl'] (override 1): must be a list of folders, each as "
         "file:///FOLDER (pkg:// is a folder inside a Python package, which cannot be opened here)");
-  CHECK(compose_error(kValues, {"hydra.verbose=True"}) ==
-        "hydra.verbose (override 1): of the keys under hydra only hydra.searchpath, hydra.run.dir, "
-        "hydra.sweep.dir and hydra.sweep.subdir are read here");
-  CHECK(contains(compose_error(kValues, {"hydra/launcher=joblib"}),
-                 "hydra/launcher (override 1): of"));
-  CHECK(
-      contains(compose_error(kValues, {"~hydra.sweep"}), "hydra.sweep (override 1): of the keys"));
-  CHECK(contains(compose_error({{"main.yaml", "hydra: {job: {}}\n"}}),
-                 "hydra.job (conf/main.yaml:1): "));
-  CHECK(contains(compose_error({{"main.yaml", "hydra: 1\n"}}), "hydra (conf/main.yaml:1): "));
+  CHECK(contains(compose_error({{"main.yaml", "hydra: 1\n"}}),
+                 "hydra = 1 (conf/main.yaml:1): must be a map"));
+  CHECK(contains(compose_error(kValues, {"mine=a", "g/x=b", "hydra.searchpath=[file:///nowhere]"}),
+                 "there is no group g/x in conf, /nowhere (no such folder)"));
+}
+
+TEST_CASE("compose: Hydra's keys that nothing reads have no effect, and are named") {
+  const auto notes = [](const Files& files, const std::vector<std::string>& overrides) {
+    return compose({{in_memory("conf", files)}, "main", overrides}).notes;
+  };
+  const std::string of_hydra =
+      " no effect here: of Hydra's own keys searchpath, run.dir, sweep.dir and sweep.subdir do";
+  CHECK(notes(kValues, {"hydra.verbose=True"}) ==
+        std::vector<std::string>{"hydra.verbose (override 1) has" + of_hydra});
+  CHECK(notes(kValues, {"hydra/launcher=joblib", "~hydra.sweep"}) ==
+        std::vector<std::string>{"hydra/launcher (override 1), hydra.sweep (override 2) have" +
+                                 of_hydra});
+  CHECK(notes({{"main.yaml",
+                "defaults:\n  - _self_\n  - override hydra/job_logging: none\n"
+                "  - override /hydra/launcher: none\nhydra: {job: {chdir: false}}\n"}},
+              {}) == std::vector<std::string>{"hydra.job.chdir (conf/main.yaml:5), "
+                                              "hydra/job_logging (conf/main.yaml:3), "
+                                              "/hydra/launcher (conf/main.yaml:4) have" +
+                                              of_hydra});
 }
 
 TEST_CASE("compose: folders under hydra are handed on, overrides before the primary file") {

@@ -145,6 +145,7 @@ TEST_CASE("interpolation: oc.create, oc.dict.keys and oc.dict.values") {
   CHECK(shown("${oc.create:text}") == "{text: null}");
   CHECK(shown(R"("${oc.create:'{a: [1]}'}")") == "{a: [1]}");
   CHECK(contains(error_of("'${oc.create:3}'"), "oc.create takes a map or a list"));
+  CHECK(shown("{a: 1, k: '${oc.dict.keys:k}', u: 2}") == "{a: 1, k: [a, k, u], u: 2}");
   CHECK(contains(error_of("${oc.dict.keys:list}"), "list is no map"));
   CHECK(contains(error_of("${oc.dict.values:none}"), "there is no key none"));
 }
@@ -159,6 +160,7 @@ TEST_CASE("interpolation: now and hydra lead to what is known of the run") {
   };
   CHECK(shown_with("{x: run, y: '${hydra:run.dir}/${hydra:job.num}'}") == "{x: run, y: r/run/3}");
   CHECK(shown_with("'${hydra:job.num}'") == "3");
+  CHECK(shown_with("'${now:%%f%f}'") == "'%f000000'");
   CHECK(shown_with("'${now:%Y-%m}'") == "'2001-09'");
   CHECK(contains(error_of("${hydra:job.num}"), "hydra:job.num is not known here"));
   CHECK(contains(config_error([&] { shown_with("'${hydra:verbose}'"); }),
@@ -221,6 +223,18 @@ TEST_CASE("interpolation: errors name the key, the text and the place") {
   std::string deep = "one";
   for (int i = 0; i < 3000; ++i) deep = "${" + deep + "}";
   CHECK(contains(error_of("'" + deep + "'"), "the interpolations are nested too deeply"));
+}
+
+TEST_CASE("interpolation: all that lead nowhere are named, each mistake once") {
+  CHECK(config_error([] {
+          resolved("a: ${worb}\nb: {c: '${a}', d: 'x${oc.env:VERLCPP_TEST_UNSET}'}\ne: 1\n");
+        }) ==
+        "the configuration has 2 problems:\n"
+        "  1. a=${worb} (x.yaml:1): there is no key worb\n"
+        "  2. b.d=x${oc.env:VERLCPP_TEST_UNSET} (x.yaml:2): the environment variable "
+        "VERLCPP_TEST_UNSET is not set");
+  CHECK(config_error([] { resolved("a: ${b}\nb: ${a}\n"); }) ==
+        "a=${b} (x.yaml:1): the interpolations form a cycle: a -> b -> a");
 }
 
 TEST_CASE("interpolation: each key is followed once, also inside a text") {

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/tree.h"
+#include "train/train_config.h"
+
+namespace verlcpp::train {
+
+struct CheckedConfig {
+  TrainConfig config;
+  std::vector<std::string> warnings;
+};
+
+/// bind_train_config(), place_outputs() and validate() in one, so that all that is wrong is said
+/// together. Where values cannot be read, the others are checked beside the shipped ones, and what
+/// this finds about a key that cannot be read is left out.
+CheckedConfig checked_config(config::Node& resolved_tree, const std::string& folder,
+                             std::optional<int64_t> assumed_response_length = {});
+
+}  // namespace verlcpp::train
