@@ -7,6 +7,8 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "app/calibrate.h"
 #include "app/cli.h"
@@ -21,6 +23,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/compose.h"
+#include "config/problems.h"
 #include "config/sweep.h"
 #include "train/banner.h"
 #include "train/dry_run.h"
@@ -111,29 +114,38 @@ bool plans_by_costs(const train::TrainConfig& config) {
   return roles.actor.megatron.costs.measured || roles.ref.megatron.costs.measured;
 }
 
+/// A configuration without problems, and what keeps this build from running it: only a dry run goes
+/// on with such.
+struct Checked {
+  train::TrainConfig config;
+  std::vector<std::string> limits;
+};
+
 /// Binds and checks `tree`, whose device is chosen here, and says what it warns of. `folder`:
 /// hydra.run.dir, or "".
-train::TrainConfig checked(const Options& options, config::Node& tree, const std::string& folder,
-                           const std::vector<std::string>& notes) {
+Checked checked(const Options& options, config::Node& tree, const std::string& folder,
+                const std::vector<std::string>& notes) {
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
   train::TrainConfig config = train::bind_train_config(tree);
   train::place_outputs(config, folder);
-  for (const std::string& warning : train::validate(config, tree, options.assume_response_length)) {
-    log::warning(warning);
-  }
+  const auto [warnings, limits] =
+      options.dry_run ? train::validate_dry_run(config, tree, options.assume_response_length)
+                      : train::DryRunFindings{train::validate(config, tree), {}};
+  for (const std::string& warning : warnings) log::warning(warning);
   for (const std::string& note : notes) log::info("note: " + note);
   if (!device.empty()) log::info(device);
   if (plans_by_costs(config)) {
     const std::string known = known_device(config, options.dry_run);
     for (const std::string& line : train::device_warnings(config, tree, known)) log::warning(line);
   }
-  return config;
+  return {std::move(config), limits};
 }
 
 /// What the command line asks for, of a configuration that is checked().
-int perform(const Options& options, const config::Node& tree, const train::TrainConfig& config,
+int perform(const Options& options, const config::Node& tree, const Checked& checked,
             const std::string& folder, Clock::time_point start) {
+  const train::TrainConfig& config = checked.config;
   if (options.compare_dcp) return compare(options, tree);
   if (options.selftest_layout) return selftest(tree);
   if (!options.calibrate.empty()) return calibrate(options, tree, config);
@@ -143,6 +155,7 @@ int perform(const Options& options, const config::Node& tree, const train::Train
   if (options.dry_run) {
     print(train::dry_run_report(config, train::load_inputs(config, tree),
                                 options.assume_response_length));
+    if (!checked.limits.empty()) throw ConfigError(config::numbered(checked.limits));
     return 0;
   }
   expect_one_process();
@@ -199,8 +212,7 @@ int run(const Options& options, Clock::time_point start) {
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  const train::TrainConfig config = checked(options, tree, folder, composed.notes);
-  return perform(options, tree, config, folder, start);
+  return perform(options, tree, checked(options, tree, folder, composed.notes), folder, start);
 }
 
 }  // namespace

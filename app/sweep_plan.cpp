@@ -87,12 +87,16 @@ void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Wr
   }
 }
 
-void check_configuration(size_t number, config::Node tree, PlannedJob& planned, Writers& writers,
-                         Problems& problems) {
+void check_configuration(size_t number, bool dry_run, config::Node tree, PlannedJob& planned,
+                         Writers& writers, Problems& problems) {
   choose_device(tree, true);
   train::TrainConfig config = train::bind_train_config(tree);
   train::place_outputs(config, planned.folder);
-  train::validate(config, tree);
+  if (dry_run) {
+    train::validate_dry_run(config, tree);
+  } else {
+    train::validate(config, tree);
+  }
   planned.metrics_file = train::metrics_file(config);
   check_apart(number, train::outputs(config, tree), writers, problems);
 }
@@ -148,7 +152,8 @@ class Planner {
                         "${hydra.job.num} does");
     }
     if (!options.print_config) {
-      check_configuration(number, resolved(composed.tree, facts), planned, writers_, problems);
+      check_configuration(number, options.dry_run, resolved(composed.tree, facts), planned,
+                          writers_, problems);
     } else if (options.resolve) {
       resolved(composed.tree, facts);
     }

@@ -443,7 +443,8 @@ int64_t fewest_packs(std::span<const int64_t> lengths, int64_t budget) {
   for (const int64_t length : lengths) sum += length;
   int64_t most = sum / budget + (sum % budget != 0);
   const int64_t last = std::min<int64_t>(64, std::numeric_limits<int64_t>::max() / budget - 1);
-  for (int64_t k = 1; k <= last; ++k) {
+  const auto count = static_cast<int64_t>(lengths.size());
+  for (int64_t k = 1; k <= last && most < count; ++k) {
     // Of x = length / budget: x when (k + 1) x is a whole number, else floor((k + 1) x) / k; here
     // times k (k + 1). In a pack the x, and so the others, come to at most one.
     int64_t weights = 0;

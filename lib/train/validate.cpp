@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "config/problems.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -29,8 +31,8 @@ void check_assumed_length(const TrainConfig& config, int64_t length, Findings& f
 
 }  // namespace
 
-std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
-                                  std::optional<int64_t> assumed_response_length) {
+DryRunFindings validate_dry_run(const TrainConfig& config, const config::Node& tree,
+                                std::optional<int64_t> assumed_response_length) {
   Findings findings(tree);
   for (const std::string& problem : unknown_keys(tree)) findings.add_text(problem);
   check_layout(config, findings);
@@ -44,7 +46,13 @@ std::vector<std::string> validate(const TrainConfig& config, const config::Node&
   check_keys(findings);
   if (assumed_response_length) check_assumed_length(config, *assumed_response_length, findings);
   findings.finish();
-  return findings.warnings();
+  return {findings.warnings(), findings.limits()};
+}
+
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree) {
+  const DryRunFindings findings = validate_dry_run(config, tree);
+  if (!findings.limits.empty()) throw ConfigError(config::numbered(findings.limits));
+  return findings.warnings;
 }
 
 bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }
