@@ -60,6 +60,7 @@ class State {
     return out;
   }
 
+  /// Takes the smallest out.
   Set pop() {
     if (heaped_) std::pop_heap(sets_.begin(), sets_.end(), std::greater<>());
     const Set set = sets_.back();
