@@ -7,6 +7,8 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "app/calibrate.h"
 #include "app/cli.h"
@@ -21,6 +23,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/compose.h"
+#include "config/problems.h"
 #include "config/sweep.h"
 #include "train/banner.h"
 #include "train/checked_config.h"
@@ -114,24 +117,29 @@ bool plans_by_costs(const train::TrainConfig& config) {
 
 /// Binds and checks `tree`, whose device is chosen here, and says what it warns of. `folder`:
 /// hydra.run.dir, or "".
-train::TrainConfig checked(const Options& options, config::Node& tree, const std::string& folder,
-                           const std::vector<std::string>& notes) {
+train::CheckedConfig checked(const Options& options, config::Node& tree, const std::string& folder,
+                             const std::vector<std::string>& notes) {
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
   for (const std::string& note : notes) log::info("note: " + note);
-  auto [config, warnings] = train::checked_config(tree, folder, options.assume_response_length);
-  for (const std::string& warning : warnings) log::warning(warning);
+  train::CheckedConfig checked =
+      train::checked_config(tree, {.folder = folder,
+                                   .dry_run = options.dry_run,
+                                   .assumed_response_length = options.assume_response_length});
+  const train::TrainConfig& config = checked.config;
+  for (const std::string& warning : checked.warnings) log::warning(warning);
   if (!device.empty()) log::info(device);
   if (plans_by_costs(config)) {
     const std::string known = known_device(config, options.dry_run);
     for (const std::string& line : train::device_warnings(config, tree, known)) log::warning(line);
   }
-  return config;
+  return checked;
 }
 
 /// What the command line asks for, of a configuration that is checked().
-int perform(const Options& options, const config::Node& tree, const train::TrainConfig& config,
+int perform(const Options& options, const config::Node& tree, const train::CheckedConfig& checked,
             const std::string& folder, Clock::time_point start) {
+  const train::TrainConfig& config = checked.config;
   if (options.compare_dcp) return compare(options, tree);
   if (options.selftest_layout) return selftest(tree);
   if (!options.calibrate.empty()) return calibrate(options, tree, config);
@@ -141,6 +149,7 @@ int perform(const Options& options, const config::Node& tree, const train::Train
   if (options.dry_run) {
     print(train::dry_run_report(config, train::load_inputs(config, tree),
                                 options.assume_response_length));
+    if (!checked.limits.empty()) throw ConfigError(config::numbered(checked.limits));
     return 0;
   }
   expect_one_process();
@@ -197,8 +206,7 @@ int run(const Options& options, Clock::time_point start) {
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  const train::TrainConfig config = checked(options, tree, folder, composed.notes);
-  return perform(options, tree, config, folder, start);
+  return perform(options, tree, checked(options, tree, folder, composed.notes), folder, start);
 }
 
 }  // namespace

@@ -88,10 +88,11 @@ void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Wr
   }
 }
 
-void check_configuration(size_t number, config::Node tree, PlannedJob& planned, Writers& writers,
-                         Problems& problems) {
+void check_configuration(size_t number, bool dry_run, config::Node tree, PlannedJob& planned,
+                         Writers& writers, Problems& problems) {
   choose_device(tree, true);
-  const train::TrainConfig config = train::checked_config(tree, planned.folder).config;
+  const train::TrainConfig config =
+      train::checked_config(tree, {.folder = planned.folder, .dry_run = dry_run}).config;
   planned.metrics_file = train::metrics_file(config);
   check_apart(number, train::outputs(config, tree), writers, problems);
 }
@@ -147,7 +148,8 @@ class Planner {
                         "${hydra.job.num} does");
     }
     if (!options.print_config) {
-      check_configuration(number, resolved(composed.tree, facts), planned, writers_, problems);
+      check_configuration(number, options.dry_run, resolved(composed.tree, facts), planned,
+                          writers_, problems);
     } else if (options.resolve) {
       resolved(composed.tree, facts);
     }

@@ -1,8 +1,9 @@
 #include "schedule/static_cp.h"
 
 #include <algorithm>
-#include <numeric>
-#include <set>
+#include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,119 +21,224 @@ using Chunks = std::vector<std::vector<int>>;
 /// of items, then the items in the order in which they were merged; of two sets the first items
 /// differ already.
 struct Set {
-  int64_t sum = 0;
+  int64_t sum = 0, tokens = 0;
   int count = 0;
   int first = 0, last = 0;  // its items, chained by Differencing
 
   bool operator<(const Set& other) const {
     return std::tie(sum, count, first) < std::tie(other.sum, other.count, other.first);
   }
+  bool operator>(const Set& other) const { return other < *this; }
 };
 
 /// A partial partition into k sets; empty ones, the smallest, are left out: k may be near the
 /// number of items.
-struct State {
-  std::set<Set> sets;
-  int64_t spread = 0;
+class State {
+ public:
+  size_t size() const { return sets_.size(); }
+  const Set& smallest() const { return heaped_ ? sets_.front() : sets_.back(); }
+  /// Sets only grow, so it is the largest that ever came in.
+  const Set& largest() const { return largest_; }
+  const std::vector<Set>& sets() const { return sets_; }
 
-  /// Larger spread first, then larger largest set. The largest sets of two states are never equal:
-  /// they hold different items. So the order is total and any heap pops in it.
-  bool operator<(const State& other) const {
-    if (spread != other.spread) return spread < other.spread;
-    return *sets.rbegin() < *other.sets.rbegin();
+  void add(const Set& set) {
+    const bool descends = !heaped_ && (sets_.empty() || set < sets_.back());
+    if (!descends) into_heap();
+    if (sets_.empty() || largest_ < set) largest_ = set;
+    sets_.push_back(set);
+    if (heaped_) std::push_heap(sets_.begin(), sets_.end(), std::greater<>());
   }
+
+  /// Takes the `count` smallest out, smallest first.
+  std::vector<Set> pop(size_t count) {
+    if (heaped_ && count > sets_.size() / 4) {
+      std::sort(sets_.begin(), sets_.end(), std::greater<>());
+      heaped_ = false;
+    }
+    std::vector<Set> out;
+    for (size_t i = 0; i < count; ++i) out.push_back(pop());
+    return out;
+  }
+
+  /// Takes the smallest out.
+  Set pop() {
+    if (heaped_) std::pop_heap(sets_.begin(), sets_.end(), std::greater<>());
+    const Set set = sets_.back();
+    sets_.pop_back();
+    return set;
+  }
+
+ private:
+  void into_heap() {
+    if (!heaped_) std::reverse(sets_.begin(), sets_.end());
+    heaped_ = true;
+  }
+
+  std::vector<Set> sets_;  // descending as long as they come like that; then a heap
+  Set largest_;
+  bool heaped_ = false;
 };
 
 /// Merges partial partitions of `values` into one.
 class Differencing {
  public:
-  Differencing(std::span<const int64_t> values, size_t k, bool equal_size)
-      : k_(k), next_(values.size(), kNone) {
-    std::vector<int> order(values.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return values[static_cast<size_t>(a)] < values[static_cast<size_t>(b)];
-    });
-    const size_t run = equal_size ? k : 1;
-    for (size_t start = 0; start < order.size(); start += run) {
-      State& state = heap_.emplace_back();
-      for (size_t i = start; i < start + run; ++i) {
-        const int item = order[i];
-        state.sets.insert({values[static_cast<size_t>(item)], 1, item, item});
-      }
-      set_spread(state);
+  /// `tokens`: of each item, or none at all.
+  explicit Differencing(std::span<const int64_t> values, std::span<const int64_t> tokens = {}) {
+    for (size_t item = 0; item < values.size(); ++item) {
+      const auto index = static_cast<int>(item);
+      items_.push_back({values[item], tokens.empty() ? 0 : tokens[item], 1, index, index});
     }
+    std::sort(items_.begin(), items_.end(), std::greater<>());
   }
 
-  /// The k sets, largest first, each a list of items in ascending order.
-  Chunks partition() {
-    std::make_heap(heap_.begin(), heap_.end());
-    while (heap_.size() > 1) {
-      std::pop_heap(heap_.begin(), heap_.end());
-      State first = std::move(heap_.back());
-      heap_.pop_back();
-      std::pop_heap(heap_.begin(), heap_.end());
-      merge(first, heap_.back());
-      heap_.back() = std::move(first);
-      std::push_heap(heap_.begin(), heap_.end());
+  /// The k sets, largest first, each a list of items in ascending order. Nothing when one of them
+  /// has more than `most_tokens`: known as soon as a set has, since it never loses an item.
+  std::optional<Chunks> partition(size_t k, bool equal_size,
+                                  int64_t most_tokens = std::numeric_limits<int64_t>::max()) {
+    k_ = k;
+    most_tokens_ = most_tokens;
+    next_.assign(items_.size(), kNone);
+    heap_.clear();
+    single_ = 0;
+    if (equal_size) take_runs();
+    Entry first = pop();
+    while (!heap_.empty() || single_ < items_.size()) {
+      if (single_is_next()) {
+        if (!merge_single(first.state)) return std::nullopt;
+      } else if (State other = pop().state; !merge(first.state, other)) {
+        return std::nullopt;
+      }
+      first.spread = spread(first.state);
+      if (leads(first)) continue;
+      push(std::move(first));
+      first = pop();
     }
-    Chunks out(k_);
-    size_t i = 0;
-    const std::set<Set>& sets = heap_.front().sets;
-    for (auto set = sets.rbegin(); set != sets.rend(); ++set, ++i) {
-      for (int item = set->first; item != kNone; item = next(item)) out[i].push_back(item);
-      std::sort(out[i].begin(), out[i].end());
-    }
-    return out;
+    return chunks(first.state);
   }
 
  private:
   static constexpr int kNone = -1;
 
+  struct Entry {
+    int64_t spread;
+    State state;
+
+    /// Larger spread first, then larger largest set. The largest sets of two states are never
+    /// equal: they hold different items. So the order is total and any heap pops in it.
+    bool operator<(const Entry& other) const {
+      if (spread != other.spread) return spread < other.spread;
+      return state.largest() < other.state.largest();
+    }
+  };
+
   int& next(int item) { return next_[static_cast<size_t>(item)]; }
 
-  void set_spread(State& state) const {
-    const int64_t smallest = state.sets.size() < k_ ? 0 : state.sets.begin()->sum;
-    state.spread = state.sets.rbegin()->sum - smallest;
+  int64_t spread(const State& state) const {
+    return state.largest().sum - (state.size() < k_ ? 0 : state.smallest().sum);
+  }
+
+  void push(Entry entry) {
+    heap_.push_back(std::move(entry));
+    std::push_heap(heap_.begin(), heap_.end());
+  }
+
+  /// States of k items at once.
+  void take_runs() {
+    while (single_ < items_.size()) {
+      State state;
+      for (size_t i = 0; i < k_; ++i) state.add(items_[single_++]);
+      const int64_t of_state = spread(state);
+      push({of_state, std::move(state)});
+    }
+  }
+
+  /// Whether `entry` comes before the next item that no state has.
+  bool before_single(const Entry& entry) const {
+    if (single_ == items_.size()) return true;
+    const Set& single = items_[single_];
+    const int64_t spread = k_ == 1 ? 0 : single.sum;
+    return entry.spread != spread ? entry.spread > spread : single < entry.state.largest();
+  }
+
+  bool leads(const Entry& entry) const {
+    return (heap_.empty() || heap_.front() < entry) && before_single(entry);
+  }
+
+  /// Whether the next state is an item of its own: those are not in the heap.
+  bool single_is_next() const { return heap_.empty() || !before_single(heap_.front()); }
+
+  Entry pop() {
+    if (single_is_next()) {
+      State state;
+      state.add(items_[single_++]);
+      const int64_t of_state = spread(state);
+      return {of_state, std::move(state)};
+    }
+    std::pop_heap(heap_.begin(), heap_.end());
+    Entry entry = std::move(heap_.back());
+    heap_.pop_back();
+    return entry;
   }
 
   /// The largest set with the other's smallest, and so on: those that meet an empty one stay, and
-  /// the smallest of both meet. Takes the sets of `other`.
-  void merge(State& state, State& other) {
-    const size_t both = state.sets.size() + other.sets.size();
-    std::vector<std::set<Set>::node_type> mine, theirs;
-    for (size_t i = k_; i < both; ++i) {
-      mine.push_back(state.sets.extract(state.sets.begin()));
-      theirs.push_back(other.sets.extract(other.sets.begin()));
+  /// the smallest of both meet. False when one gets too many tokens.
+  bool merge(State& state, State& other) {
+    const size_t both = state.size() + other.size();
+    const size_t met = both > k_ ? both - k_ : 0;
+    // With no empty set these two meet for certain, which is quickly seen.
+    if (met == k_ && state.smallest().tokens + other.largest().tokens > most_tokens_) return false;
+    std::vector<Set> mine = state.pop(met);
+    const std::vector<Set> theirs = other.pop(met);
+    for (size_t i = 0; i < met; ++i) {
+      if (!append(mine[i], theirs[met - 1 - i])) return false;
     }
-    if (state.sets.size() < other.sets.size()) std::swap(state.sets, other.sets);
-    state.sets.merge(other.sets);
-    for (size_t i = 0; i < mine.size(); ++i) {
-      append(mine[i].value(), theirs[mine.size() - 1 - i].value());
-      state.sets.insert(std::move(mine[i]));
-    }
-    set_spread(state);
+    if (state.size() < other.size()) std::swap(state, other);
+    for (const Set& set : other.sets()) state.add(set);
+    for (const Set& set : mine) state.add(set);
+    return true;
   }
 
-  void append(Set& set, const Set& more) {
+  /// The same with the next item.
+  bool merge_single(State& state) {
+    Set single = items_[single_++];
+    if (state.size() == k_) {
+      Set smallest = state.pop();
+      if (!append(smallest, single)) return false;
+      single = smallest;
+    }
+    state.add(single);
+    return true;
+  }
+
+  bool append(Set& set, const Set& more) {
     set.sum += more.sum;
+    set.tokens += more.tokens;
     set.count += more.count;
     next(set.last) = more.first;
     set.last = more.last;
+    return set.tokens <= most_tokens_;
   }
 
-  size_t k_;
+  Chunks chunks(const State& state) {
+    std::vector<Set> sets = state.sets();
+    std::sort(sets.begin(), sets.end(), std::greater<>());
+    Chunks out(k_);
+    for (size_t i = 0; i < sets.size(); ++i) {
+      for (int item = sets[i].first; item != kNone; item = next(item)) out[i].push_back(item);
+      std::sort(out[i].begin(), out[i].end());
+    }
+    return out;
+  }
+
+  std::vector<Set> items_;  // descending, of one item each
+  size_t single_ = 0;       // of them, the next that no state has
+  size_t k_ = 1;
+  int64_t most_tokens_ = 0;
   std::vector<int> next_;  // the item behind each in its set
-  std::vector<State> heap_;
+  std::vector<Entry> heap_;
 };
 
 int64_t integer_workload(int64_t length) { return 24576 * length + length * length; }
-
-int64_t sum_lengths(const std::vector<int>& samples, std::span<const int64_t> lengths) {
-  int64_t sum = 0;
-  for (int sample : samples) sum += lengths[static_cast<size_t>(sample)];
-  return sum;
-}
 
 /// The samples of each DP replica, ascending. Balanced by workload; counts differ by at most one:
 /// items of value zero fill the count up to a multiple of dp, and as they sort first and are fewer
@@ -195,41 +301,65 @@ Chunks arrange(Chunks parts, std::span<const int64_t> lengths) {
   return even;
 }
 
-/// `count` micro-batches (empty ones last, if there are fewer samples than that).
-Chunks partition(const std::vector<int>& samples, std::span<const int64_t> lengths, size_t count) {
-  const size_t parts = std::min(count, samples.size());
-  if (parts == 0) return Chunks(count);
-  std::vector<int64_t> values;
-  for (int sample : samples) {
-    values.push_back(integer_workload(lengths[static_cast<size_t>(sample)]));
+/// A replica's samples under a token budget.
+class Replica {
+ public:
+  Replica(std::vector<int> samples, std::span<const int64_t> all_lengths, int64_t budget)
+      : samples_(std::move(samples)),
+        all_lengths_(all_lengths),
+        lengths_(each(all_lengths, [](int64_t length) { return length; })),
+        differencing_(each(all_lengths, integer_workload), lengths_),
+        budget_(budget) {}
+
+  /// No number of micro-batches below it keeps the budget.
+  size_t fewest() const {
+    return std::min(samples_.size(), static_cast<size_t>(fewest_packs(lengths_, budget_)));
   }
-  Chunks chunks = karmarkar_karp(values, static_cast<int>(parts), false);
-  for (std::vector<int>& chunk : chunks) {
-    for (int& index : chunk) index = samples[static_cast<size_t>(index)];
+
+  /// `count` micro-batches (empty ones last, if there are fewer samples than that); nothing if one
+  /// would pass the budget.
+  std::optional<Chunks> cut(size_t count) {
+    const size_t parts = std::min(count, samples_.size());
+    if (parts == 0) return Chunks(count);
+    std::optional<Chunks> chunks = differencing_.partition(parts, false, budget_);
+    if (!chunks) return chunks;
+    for (std::vector<int>& chunk : *chunks) {
+      for (int& index : chunk) index = samples_[static_cast<size_t>(index)];
+    }
+    chunks = arrange(*std::move(chunks), all_lengths_);
+    chunks->resize(count);
+    return chunks;
   }
-  chunks = arrange(std::move(chunks), lengths);
-  chunks.resize(count);
-  return chunks;
-}
+
+ private:
+  template <typename Value>
+  std::vector<int64_t> each(std::span<const int64_t> all_lengths, const Value& value) const {
+    std::vector<int64_t> out;
+    for (int sample : samples_) out.push_back(value(all_lengths[static_cast<size_t>(sample)]));
+    return out;
+  }
+
+  std::vector<int> samples_;
+  std::span<const int64_t> all_lengths_;
+  std::vector<int64_t> lengths_;
+  Differencing differencing_;
+  int64_t budget_;
+};
 
 /// The smallest number of micro-batches, from verl's ceil(tokens / budget) up, with which every
 /// part of every replica keeps the budget. With one sample a part it always does.
-std::vector<Chunks> under_budget(const Chunks& replicas, std::span<const int64_t> lengths,
+std::vector<Chunks> under_budget(const Chunks& samples, std::span<const int64_t> lengths,
                                  int64_t budget) {
+  std::vector<Replica> replicas;
   size_t count = 1;
-  for (const std::vector<int>& samples : replicas) {
-    const int64_t tokens = sum_lengths(samples, lengths);
-    const auto wanted = static_cast<size_t>(tokens / budget + (tokens % budget != 0));
-    count = std::max(count, std::min(samples.size(), wanted));
+  for (const std::vector<int>& own : samples) {
+    count = std::max(count, replicas.emplace_back(own, lengths, budget).fewest());
   }
   std::vector<Chunks> out(replicas.size());
   // A larger number is tried from the replica on that had no place in the last one.
   for (size_t replica = 0, fitting = 0; fitting < replicas.size();) {
-    out[replica] = partition(replicas[replica], lengths, count);
-    const bool fits = std::all_of(
-        out[replica].begin(), out[replica].end(),
-        [&](const std::vector<int>& part) { return sum_lengths(part, lengths) <= budget; });
-    if (fits) {
+    if (std::optional<Chunks> chunks = replicas[replica].cut(count)) {
+      out[replica] = *std::move(chunks);
       ++fitting;
       replica = (replica + 1) % replicas.size();
     } else {
@@ -306,7 +436,27 @@ std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, in
   expects(k >= 1, "karmarkar_karp: at least one set");
   const auto sets = static_cast<size_t>(k);
   expects(!equal_size || values.size() % sets == 0, "karmarkar_karp: equal sizes must divide");
-  return values.empty() ? Chunks(sets) : Differencing(values, sets, equal_size).partition();
+  return values.empty() ? Chunks(sets) : *Differencing(values).partition(sets, equal_size);
+}
+
+int64_t fewest_packs(std::span<const int64_t> lengths, int64_t budget) {
+  int64_t sum = 0;
+  for (const int64_t length : lengths) sum += length;
+  int64_t most = sum / budget + (sum % budget != 0);
+  const int64_t last = std::min<int64_t>(64, std::numeric_limits<int64_t>::max() / budget - 1);
+  const auto count = static_cast<int64_t>(lengths.size());
+  for (int64_t k = 1; k <= last && most < count; ++k) {
+    // Of x = length / budget: x when (k + 1) x is a whole number, else floor((k + 1) x) / k; here
+    // times k (k + 1). In a pack the x, and so the others, come to at most one.
+    int64_t weights = 0;
+    for (const int64_t length : lengths) {
+      const int64_t whole = (k + 1) * length / budget;
+      weights += whole * ((k + 1) * length % budget == 0 ? k : k + 1);
+    }
+    const int64_t one = k * (k + 1);
+    most = std::max(most, (weights + one - 1) / one);
+  }
+  return most;
 }
 
 Plan schedule_static_cp(std::span<const int64_t> lengths, const StaticCpOptions& options) {

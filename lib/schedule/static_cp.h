@@ -31,6 +31,11 @@ double workload(int64_t length);
 std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, int k,
                                              bool equal_size);
 
+/// A lower bound of the number of packs that hold sequences of 1 to `budget` tokens, at most
+/// `budget` in each: the tokens' share, or what sequences of more than a half, a third, ... of a
+/// pack need (dual feasible functions of Fekete and Schepers).
+int64_t fewest_packs(std::span<const int64_t> lengths, int64_t budget);
+
 /// Deals the samples out to DP replicas (balanced by workload), then cuts each replica's into
 /// micro-batches: of a fixed size, or by Karmarkar-Karp under the token budget. All replicas get
 /// the same number of micro-batches. In order: samples fill one micro-batch after the other up to

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "config/problems.h"
 #include "train/key_kinds.h"
@@ -27,8 +28,7 @@ bool speaks_of(const std::string& text, const std::string& key) {
 
 /// What is wrong with the keys of `tree` but `unread`, whose values cannot be read.
 std::vector<std::string> problems_beside(config::Node tree, const std::vector<std::string>& unread,
-                                         const std::string& folder,
-                                         std::optional<int64_t> assumed_response_length) {
+                                         const CheckOptions& options) {
   for (const std::string& key : unread) {
     const config::Node* shipped = shipped_values().find(key);
     if (shipped == nullptr) return {};
@@ -36,9 +36,9 @@ std::vector<std::string> problems_beside(config::Node tree, const std::vector<st
   }
   try {
     TrainConfig config = bind_train_config(tree);
-    place_outputs(config, folder);
+    place_outputs(config, options.folder);
     Findings findings(tree);
-    check_all(config, findings, assumed_response_length);
+    check_all(config, findings, options.assumed_response_length);
     std::vector<std::string> problems = findings.problems();
     std::erase_if(problems, [&](const std::string& text) {
       return std::any_of(unread.begin(), unread.end(),
@@ -52,17 +52,22 @@ std::vector<std::string> problems_beside(config::Node tree, const std::vector<st
 
 }  // namespace
 
-CheckedConfig checked_config(config::Node& resolved_tree, const std::string& folder,
-                             std::optional<int64_t> assumed_response_length) {
+CheckedConfig checked_config(config::Node& resolved_tree, const CheckOptions& options) {
   try {
-    CheckedConfig checked{bind_train_config(resolved_tree), {}};
-    place_outputs(checked.config, folder);
-    checked.warnings = validate(checked.config, resolved_tree, assumed_response_length);
+    CheckedConfig checked{bind_train_config(resolved_tree), {}, {}};
+    place_outputs(checked.config, options.folder);
+    if (options.dry_run) {
+      DryRunFindings findings =
+          validate_dry_run(checked.config, resolved_tree, options.assumed_response_length);
+      checked.warnings = std::move(findings.warnings);
+      checked.limits = std::move(findings.limits);
+    } else {
+      checked.warnings = validate(checked.config, resolved_tree);
+    }
     return checked;
   } catch (const UnreadableValues& unreadable) {
     std::vector<std::string> problems = unreadable.problems();
-    for (std::string& problem :
-         problems_beside(resolved_tree, unreadable.keys(), folder, assumed_response_length)) {
+    for (std::string& problem : problems_beside(resolved_tree, unreadable.keys(), options)) {
       const bool said = std::find(problems.begin(), problems.end(), problem) != problems.end();
       if (!said) problems.push_back(std::move(problem));
     }

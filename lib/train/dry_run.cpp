@@ -21,18 +21,25 @@ constexpr size_t kListedBatches = 16;  // mini-batches with a line of their own
 
 std::string layout_table(const TrainConfig& config, const parallel::AxisSizes& sizes) {
   const bool on_gpus = config.trainer.device != "cpu";
+  const bool nodes = on_gpus && config.trainer.nnodes > 1;
   std::string text = fmt::format(
       "rank = (dp rank x {} + cp rank) x {} + tp rank; {} of {} ranks\n"
       "rank  tp  cp  dp  pool rank{}\n",
       sizes.cp, sizes.tp,
       sizes.tp == 1 ? "one DPxCP pool" : fmt::format("{} DPxCP pools (one a tp rank)", sizes.tp),
-      sizes.pool(), on_gpus ? "  gpu" : "");
+      sizes.pool(),
+      nodes     ? "  node  gpu"
+      : on_gpus ? "  gpu"
+                : "");
   const int64_t rows = std::min(sizes.world, kTableRows);
   for (int64_t rank = 0; rank < rows; ++rank) {
     const parallel::Topology at(sizes, rank);
     text += fmt::format("{:4}{:4}{:4}{:4}{:11}", rank, at.tp_rank(), at.cp_rank(), at.dp_rank(),
                         at.pool_rank());
-    text += (on_gpus ? fmt::format("{:5}", rank / config.trainer.ranks_per_gpu) : "") + "\n";
+    const int64_t gpu = rank / config.trainer.ranks_per_gpu;
+    if (nodes) text += fmt::format("{:6}", gpu / config.trainer.n_gpus_per_node);
+    if (on_gpus) text += fmt::format("{:5}", gpu % config.trainer.n_gpus_per_node);
+    text += "\n";
   }
   if (rows < sizes.world) text += fmt::format("... {} more ranks\n", sizes.world - rows);
   return text;

@@ -21,7 +21,9 @@ namespace verlcpp::train {
 
 /// The largest parallel size, above any cluster: keeps a product of three inside 64 bits.
 inline constexpr int64_t kMaxAxis = 1 << 20;
-/// The largest world, batch, length or token budget: keeps a product of two inside 64 bits.
+/// The largest world: a plan of it has room in memory.
+inline constexpr int64_t kMaxWorld = 1 << 16;
+/// The largest batch, length or token budget: keeps a product of two inside 64 bits.
 inline constexpr int64_t kMaxCount = 1 << 30;
 
 struct KlCtrlConfig {

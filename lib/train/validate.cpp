@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "config/problems.h"
 #include "train/validate_checks.h"
 
 namespace verlcpp::train {
@@ -44,12 +46,18 @@ void check_all(const TrainConfig& config, Findings& findings,
   if (assumed_response_length) check_assumed_length(config, *assumed_response_length, findings);
 }
 
-std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
-                                  std::optional<int64_t> assumed_response_length) {
+DryRunFindings validate_dry_run(const TrainConfig& config, const config::Node& tree,
+                                std::optional<int64_t> assumed_response_length) {
   Findings findings(tree);
   check_all(config, findings, assumed_response_length);
   findings.finish();
-  return findings.warnings();
+  return {findings.warnings(), findings.limits()};
+}
+
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree) {
+  const DryRunFindings findings = validate_dry_run(config, tree);
+  if (!findings.limits.empty()) throw ConfigError(config::numbered(findings.limits));
+  return findings.warnings;
 }
 
 bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }

@@ -14,9 +14,18 @@ namespace verlcpp::train {
 /// verl's messages, what verl only finds in mid-training, what this build does not run, and missing
 /// files. `tree` is the resolved tree `config` was bound from (values with their origins). Throws
 /// one ConfigError with a numbered line for each problem; returns the warnings.
-/// `assumed_response_length`: of --assume-response-length, checked with the rest.
-std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree,
-                                  std::optional<int64_t> assumed_response_length = {});
+std::vector<std::string> validate(const TrainConfig& config, const config::Node& tree);
+
+/// What a dry run, which shows worlds that this build cannot run, is told.
+struct DryRunFindings {
+  std::vector<std::string> warnings;
+  /// Only these keep the configuration from running: ranks on several machines, too many threads.
+  std::vector<std::string> limits;
+};
+/// As validate(), which throws for the limits too. `assumed_response_length`: of
+/// --assume-response-length, checked with the rest.
+DryRunFindings validate_dry_run(const TrainConfig& config, const config::Node& tree,
+                                std::optional<int64_t> assumed_response_length = {});
 
 /// A file with the flag or the keys that name it.
 struct NamedFile {

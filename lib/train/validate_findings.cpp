@@ -18,7 +18,10 @@ void Findings::add(const std::string& key, const std::string& text) {
 }
 
 void Findings::finish() const {
-  if (!problems_.empty()) throw ConfigError(config::numbered(problems_));
+  if (problems_.empty()) return;
+  std::vector<std::string> all = problems_;
+  all.insert(all.end(), limits_.begin(), limits_.end());
+  throw ConfigError(config::numbered(all));
 }
 
 std::string nearest_multiples(int64_t value, int64_t step) {

@@ -24,17 +24,21 @@ class Findings {
   }
   /// A problem of several keys; the text names them.
   void add_text(const std::string& text) { problems_.push_back(text); }
+  /// What only keeps this build from running a valid configuration.
+  void limit(const std::string& text) { limits_.push_back(text); }
   void warn(const std::string& text) { warnings_.push_back(text); }
 
   const config::Node& tree() const { return tree_; }
   const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<std::string>& limits() const { return limits_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
-  /// Throws one ConfigError with every problem on a numbered line, if there was any.
+  /// Throws one ConfigError with every problem, then every limit, on a numbered line, if there was
+  /// any problem.
   void finish() const;
 
  private:
   const config::Node& tree_;
-  std::vector<std::string> problems_, warnings_;
+  std::vector<std::string> problems_, limits_, warnings_;
 };
 
 /// The largest below `value` and the smallest above it, as far as there are any: "4 or 8".

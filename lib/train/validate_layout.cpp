@@ -67,15 +67,15 @@ void check_model_parallel(const Role& role, Findings& findings) {
 }
 
 void check_world(const TrainConfig& config, Findings& findings) {
-  if (config.world_size() > kMaxCount) {
-    findings.add_text("the world, " + world_text(config.world_size(), findings) + ", " +
-                      kValidCount);
+  if (config.world_size() > kMaxWorld) {
+    findings.add_text("the world, " + world_text(config.world_size(), findings) +
+                      ", must be at most " + std::to_string(kMaxWorld) + " ranks");
     return;
   }
   if (config.trainer.device != "cpu" || config.world_size() <= kMaxThreadRanks) return;
-  findings.add_text(findings.about("trainer.device") + " runs at most " +
-                    std::to_string(kMaxThreadRanks) + " ranks, each a thread, but the world is " +
-                    world_text(config.world_size(), findings));
+  findings.limit(findings.about("trainer.device") + " runs at most " +
+                 std::to_string(kMaxThreadRanks) + " ranks, each a thread, but the world is " +
+                 world_text(config.world_size(), findings));
 }
 
 /// What somebody set for a reference that does not run.
@@ -135,9 +135,11 @@ void check_layout(const TrainConfig& config, Findings& findings) {
     findings.require(value >= 1 && value <= kMaxAxis, key, kValidAxis);
   };
   size(trainer.nnodes, "trainer.nnodes");
-  findings.require(
-      trainer.device == "cpu" || trainer.nnodes <= 1, "trainer.nnodes",
-      "GPUs of several machines are not implemented; must be 1 unless trainer.device=cpu");
+  if (trainer.device != "cpu" && trainer.nnodes > 1) {
+    findings.limit(
+        findings.about("trainer.nnodes") +
+        ": GPUs of several machines are not implemented; must be 1 unless trainer.device=cpu");
+  }
   size(trainer.n_gpus_per_node, "trainer.n_gpus_per_node");
   size(trainer.ranks_per_gpu, "trainer.ranks_per_gpu");
   for (const Role& role : roles(config)) check_model_parallel(role, findings);

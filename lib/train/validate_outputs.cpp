@@ -132,7 +132,16 @@ fs::path what_blocks(const fs::path& folder) {
   return fs::is_directory(existing, ignored) ? fs::path() : existing.lexically_normal();
 }
 
-void check_writable_names(const std::vector<NamedFile>& written, Findings& findings) {
+/// Whether a name leads below `folder`; nothing does below "".
+bool lies_below(const fs::path& path, const fs::path& folder) {
+  const fs::path inside = path.lexically_normal().lexically_relative(folder.lexically_normal());
+  return !folder.empty() && !inside.empty() && *inside.begin() != "..";
+}
+
+/// `unmade`, here and below: a folder that cannot be written and has been named; what would lie in
+/// it is not tried.
+void check_writable_names(const std::vector<NamedFile>& written, const fs::path& unmade,
+                          Findings& findings) {
   for (const NamedFile& output : written) {
     std::error_code ignored;
     const fs::path blocking = what_blocks(fs::path(output.path).parent_path());
@@ -140,6 +149,8 @@ void check_writable_names(const std::vector<NamedFile>& written, Findings& findi
       findings.add_text(output.about + ": addresses are not written; must be a file here");
     } else if (output.path.empty()) {
       findings.add_text(output.about + ": must not be empty (an unset variable of the shell?)");
+    } else if (lies_below(output.path, unmade)) {
+      continue;
     } else if (!blocking.empty()) {
       findings.add_text(output.about + ": cannot be made: " + blocking.string() +
                         " is not a folder");
@@ -173,13 +184,14 @@ bool is_dump_name(const fs::path& name) {
 /// Folders for <step>.jsonl: can be written, are two, and hold nothing else of that name that the
 /// run reads or writes.
 void check_dump_folders(const TrainConfig& config, const std::vector<NamedFile>& written,
-                        Findings& findings) {
+                        const fs::path& unmade, Findings& findings) {
   const TrainerConfig& trainer = config.trainer;
   std::vector<NamedFile> others = read_files(config, findings);
   others.insert(others.end(), written.begin(), written.end());
   const auto check = [&](const std::optional<std::string>& folder, const std::string& key) {
     if (!folder) return;
-    const std::string reason = folder->empty() ? "" : unwritable_reason(*folder);
+    const bool tried = !folder->empty() && !lies_below(*folder, unmade);
+    const std::string reason = tried ? unwritable_reason(*folder) : "";
     findings.require(!folder->empty(), key, "must name a folder, or be null");
     findings.require(reason.empty(), key, "cannot be written (" + reason + "); must be a folder");
     for (const NamedFile& other : others) {
@@ -202,17 +214,19 @@ void check_dump_folders(const TrainConfig& config, const std::vector<NamedFile>&
   }
 }
 
-void check_run_folder(const std::string& folder, Findings& findings) {
-  if (folder.empty()) return;
+/// Whether what lies in it can be made.
+bool check_run_folder(const std::string& folder, Findings& findings) {
+  if (folder.empty()) return true;
   const fs::path blocking = what_blocks(folder);
   const std::string reason =
       blocking.empty() ? unwritable_reason(folder) : blocking.string() + " is not a folder";
-  if (reason.empty()) return;
+  if (reason.empty()) return true;
   findings.add_text("the run's folder " + folder + ": cannot be written (" + reason +
                     "); hydra.run.dir, or hydra.sweep.dir of a sweep, must name a folder that can");
+  return false;
 }
 
-void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
+void check_trainer_names(const TrainerConfig& trainer, const fs::path& unmade, Findings& findings) {
   const auto named = [&](const std::string& value, const std::string& field) {
     findings.require(!value.empty(), "trainer." + field,
                      "must not be empty (an unset variable of the shell?)");
@@ -223,6 +237,7 @@ void check_trainer_names(const TrainerConfig& trainer, Findings& findings) {
   findings.require(trainer.default_local_dir.find("://") == std::string::npos,
                    "trainer.default_local_dir", "addresses are not written; must be a folder here");
   if (trainer.save_freq <= 0) return;  // only a stop saves, which a run need not meet
+  if (lies_below(trainer.default_local_dir, unmade)) return;
   const fs::path blocking = what_blocks(trainer.default_local_dir);
   if (blocking.empty()) {
     const std::string reason = unwritable_reason(trainer.default_local_dir);
@@ -274,11 +289,12 @@ std::vector<NamedFile> outputs(const TrainConfig& config, const config::Node& tr
 }
 
 void check_outputs(const TrainConfig& config, Findings& findings) {
-  check_run_folder(config.run_folder, findings);
-  check_trainer_names(config.trainer, findings);
+  const bool run_folder = check_run_folder(config.run_folder, findings);
+  const fs::path unmade = run_folder ? "" : config.run_folder;
+  check_trainer_names(config.trainer, unmade, findings);
   const std::vector<NamedFile> written = written_files(config, findings);
-  check_writable_names(written, findings);
-  check_dump_folders(config, written, findings);
+  check_writable_names(written, unmade, findings);
+  check_dump_folders(config, written, unmade, findings);
   if (check_apart(config, written, findings)) check_record(config, findings);
 }
 

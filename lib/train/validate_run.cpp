@@ -86,8 +86,12 @@ void check_resume(const TrainerConfig& trainer, Findings& findings) {
   const std::vector<std::string> modes = {"auto", "disable", "resume_path"};
   findings.require(contains(modes, trainer.resume_mode), "trainer.resume_mode",
                    "must be one of " + join(modes));
-  if (trainer.resume_mode != "resume_path") return;
   const std::string key = "trainer.resume_from_path";
+  if (trainer.resume_mode != "resume_path") {
+    if (!trainer.resume_from_path) return;
+    findings.warn(findings.about(key) + " has no effect unless trainer.resume_mode=resume_path");
+    return;
+  }
   const std::string folder = trainer.resume_from_path.value_or("");
   std::error_code ignored;
   if (!step_of_folder(folder)) {

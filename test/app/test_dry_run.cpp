@@ -110,6 +110,42 @@ TEST_CASE("a dry run of thousands of ranks takes no time to speak of") {
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
+TEST_CASE("a dry run shows a world that this build cannot run, and ends with why") {
+  const std::vector<std::string> machines = {"trainer.device=cuda", "trainer.nnodes=8"};
+  const Outcome gpus = dry_run(machines);
+  CHECK(gpus.code == 2);
+  CHECK_THAT(gpus.out, ContainsSubstring("layout: world 64 = nnodes 8 x n_gpus_per_node 8") &&
+                           ContainsSubstring("rank  tp  cp  dp  pool rank  node  gpu\n") &&
+                           ContainsSubstring("\n  63   0   3  15         63     7    7\n") &&
+                           ContainsSubstring("memory of one rank") &&
+                           ContainsSubstring("estimated totals of 30 such steps"));
+  CHECK(gpus.err ==
+        "error: the configuration has 1 problem:\n  1. trainer.nnodes = 8 (override 21): GPUs of "
+        "several machines are not implemented; must be 1 unless trainer.device=cpu\n");
+
+  const Outcome threads = dry_run({"trainer.nnodes=64"});
+  CHECK(threads.code == 2);
+  CHECK_THAT(threads.out, ContainsSubstring("estimated totals of 30 such steps"));
+  CHECK_THAT(threads.err, ContainsSubstring("at most 256 ranks, each a thread, but the world is "
+                                            "512 = trainer.nnodes = 64 (override 20) x "));
+
+  const Outcome both = dry_run({machines[0], machines[1], "data.train_batch_size=0"});
+  CHECK(both.code == 2);
+  CHECK(both.out.empty());
+  CHECK_THAT(both.err, ContainsSubstring("GPUs of several machines are not implemented") &&
+                           ContainsSubstring("data.train_batch_size = 0"));
+}
+
+TEST_CASE("a world beyond any cluster is refused at once") {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = dry_run({"trainer.device=cuda", "trainer.n_gpus_per_node=1048576",
+                                   kMegatron + "dynamic_context_parallel=False"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("the world, 1048576 = trainer.n_gpus_per_node = "
+                                            "1048576 (override 21), must be at most 65536 ranks"));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+}
+
 TEST_CASE("a dry run reads the data") {
   const TemporaryFolder folder;
   const std::string file = folder.write("bad.jsonl", std::string(kPrompts) + "{\"prompt\": 3}\n");
@@ -150,6 +186,17 @@ TEST_CASE("a dry run knows a place that takes no files") {
   CHECK(folder.code == 2);
   CHECK_THAT(folder.err, ContainsSubstring("the run's folder /proc/run: cannot be written (/proc "
                                            "takes no new files); hydra.run.dir"));
+
+  const Outcome once =
+      dry_run({"hydra.run.dir=/proc/run", "trainer.save_freq=1",
+               "trainer.rollout_data_dir=rollouts", kA + "rollout.record_path=recording"});
+  CHECK(once.code == 2);
+  CHECK_THAT(once.err, ContainsSubstring("the configuration has 1 problem:\n  1. the run's folder "
+                                         "/proc/run: cannot be written"));
+  const Outcome beside = dry_run({"hydra.run.dir=/proc/run", "trainer.save_freq=1",
+                                  "trainer.default_local_dir=/proc/checkpoints"});
+  CHECK_THAT(beside.err, ContainsSubstring("the configuration has 2 problems:") &&
+                             ContainsSubstring("trainer.default_local_dir = '/proc/checkpoints'"));
 }
 
 TEST_CASE("what is cut, sampled and dropped of the prompts is said as verl says it") {

@@ -83,6 +83,60 @@ std::string broken_promise(const Plan& plan, const Lengths& lengths,
   return most - fewest > 1 ? "replicas differ by more than one sample" : "";
 }
 
+/// The fewest packs of at most `budget` that the lengths from `next` on fit in, beside `rooms`.
+int64_t packs_needed(const Lengths& lengths, int64_t budget, Lengths rooms = {}, size_t next = 0) {
+  if (next == lengths.size()) return static_cast<int64_t>(rooms.size());
+  const int64_t length = lengths[next];
+  Lengths more = rooms;
+  more.push_back(budget - length);
+  int64_t fewest = packs_needed(lengths, budget, more, next + 1);
+  for (size_t i = 0; i < rooms.size(); ++i) {
+    if (rooms[i] < length) continue;
+    more = rooms;
+    more[i] -= length;
+    fewest = std::min(fewest, packs_needed(lengths, budget, more, next + 1));
+  }
+  return fewest;
+}
+
+/// The parts of one replica, found by trying every number from the tokens' share up.
+Sets parts_one_by_one(const Lengths& lengths, int64_t tokens) {
+  Lengths workloads;
+  for (const int64_t length : lengths) workloads.push_back(static_cast<int64_t>(workload(length)));
+  const int64_t sum = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  for (int64_t count = (sum + tokens - 1) / tokens;; ++count) {
+    Sets parts = karmarkar_karp(workloads, static_cast<int>(count), false);
+    const bool fits = std::all_of(parts.begin(), parts.end(), [&](const std::vector<int>& part) {
+      return tokens_of(part, lengths) <= tokens;
+    });
+    if (!fits) continue;
+    std::sort(parts.begin(), parts.end());
+    return parts;
+  }
+}
+
+/// Lengths as parts of a budget that make many numbers of micro-batches fail.
+int64_t awkward_length(int kind, int64_t tokens, std::mt19937& random) {
+  const auto share = [&](double low, double high) {
+    const double part = low + (high - low) * static_cast<double>(random() % 1001) / 1000;
+    return std::max<int64_t>(1, static_cast<int64_t>(part * static_cast<double>(tokens)));
+  };
+  switch (kind) {
+    case 0:
+      return share(0.51, 0.51);
+    case 1:
+      return share(0.34, 0.35);
+    case 2:
+      return share(0.25, 0.27);
+    case 3:
+      return share(0.2, 0.6);
+    case 4:
+      return random() % 2 == 0 ? tokens / 2 + 1 : share(0, 1);
+    default:
+      return random() % 8 == 0 ? tokens : share(0, 0.1);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Workload is 24576 L + L^2") {
@@ -203,6 +257,49 @@ TEST_CASE("2,000 random batches are cut as when every set was held, the empty on
     digest.add(schedule_static_cp(lengths, fixed(dp, 1, pick(1, 6))));
   }
   CHECK(digest.value() == 0x213076497f6846ac);
+}
+
+TEST_CASE("The lower bound of packs is one, and exact where a pack holds a fixed number") {
+  std::mt19937 random(9);
+  for (int i = 0; i < 600; ++i) {
+    const auto tokens = static_cast<int64_t>(2 + random() % 30);
+    Lengths lengths(1 + random() % 7);
+    for (int64_t& length : lengths) {
+      length = static_cast<int64_t>(1 + random() % static_cast<uint64_t>(tokens));
+    }
+    INFO("batch " << i);
+    if (fewest_packs(lengths, tokens) > packs_needed(lengths, tokens)) FAIL("too many packs");
+  }
+  CHECK(fewest_packs(Lengths(100, 51), 100) == 100);
+  CHECK(fewest_packs(Lengths(100, 50), 100) == 50);
+  CHECK(fewest_packs(Lengths(100, 34), 100) == 50);
+  CHECK(fewest_packs(Lengths(100, 26), 100) == 34);
+  CHECK(fewest_packs(Lengths(10, int64_t{1} << 55), int64_t{1} << 56) == 5);
+}
+
+TEST_CASE("Token budget: the number of micro-batches is the first that fits, whatever is skipped") {
+  std::mt19937 random(10);
+  for (int i = 0; i < 600; ++i) {
+    const int64_t tokens = i % 3 == 0 ? 16384 : static_cast<int64_t>(4 + random() % 60);
+    Lengths lengths(1 + random() % 60);
+    for (int64_t& length : lengths) length = awkward_length(i % 6, tokens, random);
+    Sets parts = replica_of(schedule_static_cp(lengths, budget(1, 1, tokens)), 0);
+    std::sort(parts.begin(), parts.end());
+    INFO("batch " << i);
+    if (parts != parts_one_by_one(lengths, tokens)) FAIL("other parts");
+  }
+}
+
+TEST_CASE("A static plan takes a moment where few sequences fit in a micro-batch") {
+  for (const int64_t length : {5223, 3482, 2663}) {  // 0.51, 0.34 and 0.26 of the budget
+    const Lengths lengths(32768, length);
+    const auto start = std::chrono::steady_clock::now();
+    const Plan plan = schedule_static_cp(lengths, budget(1, 8, 10240));
+    // A hundredth of this without sanitizers; minutes when every number is tried.
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+    const int64_t fit = 10240 / length;
+    CHECK(static_cast<int64_t>(plan.micro_batches.size()) == (32768 + fit - 1) / fit);
+  }
 }
 
 TEST_CASE("A static plan of 65,536 sequences takes a moment") {

@@ -195,10 +195,10 @@ TEST_CASE("memory under an assumed length is that of a run so configured") {
 TEST_CASE("an assumed length that responses cannot have is a problem among the others") {
   const test::Configured c = configured(valid_dynamic_run(), {"algorithm.adv_estimator=rloo"});
   for (const int64_t length : {int64_t{0}, int64_t{193}}) {
-    CHECK_THROWS_WITH(validate(c.config, c.tree, length),
+    CHECK_THROWS_WITH(validate_dry_run(c.config, c.tree, length),
                       ContainsSubstring("the configuration has 2 problems:") &&
                           ContainsSubstring("--assume-response-length " + std::to_string(length) +
                                             ": must be from 1 to data.max_response_length = 192"));
   }
-  CHECK_THROWS_WITH(validate(c.config, c.tree, 192), ContainsSubstring("has 1 problem:"));
+  CHECK_THROWS_WITH(validate_dry_run(c.config, c.tree, 192), ContainsSubstring("has 1 problem:"));
 }

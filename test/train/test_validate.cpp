@@ -245,6 +245,38 @@ TEST_CASE("sizes no machine has are refused by name, not multiplied") {
              ContainsSubstring("must be a positive integer of at most 1073741824"));
 }
 
+TEST_CASE("what only keeps this build from running a world is no problem of a dry run") {
+  const auto limits = [](const std::vector<std::string>& more) {
+    const test::Configured c = configured(valid_run(), more);
+    return train::validate_dry_run(c.config, c.tree).limits;
+  };
+  CHECK(limits({}).empty());
+  const std::vector<std::string> bf16 = {"trainer.device=cuda", kMegatron + "dtype=bfloat16",
+                                         kA + "ref.megatron.dtype=bfloat16"};
+  std::vector<std::string> machines = bf16;
+  machines.push_back("trainer.nnodes=2");
+  CHECK(limits(bf16).empty());
+  REQUIRE(limits(machines).size() == 1);
+  CHECK_THAT(failure(valid_run(), machines),
+             ContainsSubstring("has 1 problem") && ContainsSubstring(limits(machines).front()));
+  machines.push_back("trainer.total_epochs=0");
+  CHECK_THROWS_WITH(limits(machines), ContainsSubstring("has 2 problems") &&
+                                          ContainsSubstring("2. trainer.nnodes = 2 (override "));
+  CHECK_THAT(failure(valid_run(), {"trainer.n_gpus_per_node=65536", "trainer.nnodes=2"}),
+             ContainsSubstring("the world, 131072 = ") &&
+                 ContainsSubstring(", must be at most 65536 ranks"));
+}
+
+TEST_CASE("a folder to resume from that nobody reads is named") {
+  const std::string key = "trainer.resume_from_path";
+  for (const char* mode : {"auto", "disable"}) {
+    CHECK(
+        warnings({key + "=/nope", std::string("trainer.resume_mode=") + mode}) ==
+        std::vector<std::string>{
+            key + " = '/nope' (override 20) has no effect unless trainer.resume_mode=resume_path"});
+  }
+}
+
 TEST_CASE("all failures come in one numbered report") {
   const std::string message =
       failure(valid_run(),
