@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -23,6 +24,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/compose.h"
+#include "config/hydra_keys.h"
 #include "config/problems.h"
 #include "config/sweep.h"
 #include "train/banner.h"
@@ -160,10 +162,16 @@ int perform(const Options& options, const config::Node& tree, const train::Check
 void refuse_sweeps(const std::vector<std::string>& overrides) {
   std::string problems;
   for (size_t i = 0; i < overrides.size(); ++i) {
-    if (!config::is_sweep(overrides[i])) continue;
+    const std::string& text = overrides[i];
+    if (!config::is_sweep(text)) continue;
+    const size_t key = std::min(text.find_first_not_of("+~"), text.size());
+    if (config::is_hydra_key(text.substr(key, text.find('=') - key))) {
+      problems +=
+          (problems.empty() ? "" : "\n") + config::about_hydra_sweep(text, static_cast<int>(i) + 1);
+      continue;
+    }
     problems +=
-        (problems.empty() ? "override " : "\noverride ") + std::to_string(i + 1) + ": " +
-        overrides[i] +
+        (problems.empty() ? "override " : "\noverride ") + std::to_string(i + 1) + ": " + text +
         " is a sweep: -m (--multirun) runs its values one after the other; a list is "
         "written as [a,b], and a text with a comma or brackets in quotes that the shell leaves "
         "there: \"a.b='x,y'\"";

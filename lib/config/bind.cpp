@@ -20,7 +20,8 @@ std::string about_text(const Node& node) {
   if (text->empty()) return ", got nothing (an unset variable of the shell?)";
   const Node unquoted(scalar_from_command_line(*text), {});
   if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) {
-    return ", not a text: no quotes, and ${oc.decode:${oc.env:NAME}} for a variable";
+    return ", not a string: remove the quotes; an environment variable is read by "
+           "${oc.decode:${oc.env:NAME}}";
   }
   const size_t sign = (*text)[0] == '-' || (*text)[0] == '+' ? 1 : 0;
   const bool digits =
@@ -199,7 +200,8 @@ std::vector<std::string> Binder::missing_groups() const {
     const std::string group = problem.group.substr(0, problem.group.size() - 1);
     texts.push_back((group.empty() ? "the configuration" : group) + " lacks " + names[0] + ", " +
                     names[1] + " and " + std::to_string(names.size() - 2) +
-                    " more: a group of the defaults list that holds them is left out, or another "
+                    " more: a group of the defaults list that holds them is left out (~GROUP, "
+                    "GROUP=null, or a file without it), or another "
                     "stands in its place");
   }
   return texts;

@@ -142,7 +142,7 @@ std::string near_key(const Node& tree, const std::string& key, const ComposeRequ
   } else if (own_root) {
     message += "; +" + item.text + " adds a key of your own";
   } else if (is_free && !may_add) {
-    message += ", and nothing reads one; leave it out";
+    message += ", and nothing would read it; leave it out";
   } else if (!may_add) {
     message += "; --cfg job prints the keys there are";
   }
@@ -297,7 +297,9 @@ std::string without_effect(const std::vector<std::string>& unread) {
   std::string keys;
   for (const std::string& key : unread) keys += (keys.empty() ? "" : ", ") + key;
   return keys + (unread.size() == 1 ? " has" : " have") +
-         " no effect here: of Hydra's own keys searchpath, run.dir, sweep.dir and sweep.subdir do";
+         " no effect here; of Hydra's own keys only hydra.searchpath, hydra.run.dir, "
+         "hydra.sweep.dir and "
+         "hydra.sweep.subdir have one";
 }
 
 }  // namespace

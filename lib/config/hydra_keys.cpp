@@ -63,8 +63,7 @@ HydraKeys from_overrides(const std::vector<std::string>& overrides) {
     if (!is_hydra_key(key_of(text))) continue;
     const int number = static_cast<int>(i) + 1;
     if (is_sweep(text)) {
-      throw ConfigError("override " + std::to_string(number) + ": " + text +
-                        ": a key under hydra takes one value, not a sweep");
+      throw ConfigError(about_hydra_sweep(text, number));
     }
     const Override item = parse_override(text, number);
     const std::string name =
@@ -83,6 +82,15 @@ HydraKeys from_overrides(const std::vector<std::string>& overrides) {
 std::string primary_name(const ComposeRequest& request) {
   const std::string& name = request.config_name;
   return name.ends_with(".yaml") ? name.substr(0, name.size() - 5) : name;
+}
+
+std::string about_hydra_sweep(const std::string& text, int number) {
+  const std::string key = key_of(text);
+  return text + " (override " + std::to_string(number) +
+         "): is a sweep, and a key under hydra takes one value (the folders of -m come from "
+         "hydra.sweep.dir and hydra.sweep.subdir); a name with a comma stands in quotes that the "
+         "shell leaves there: \"" +
+         key + "='x,y'\"";
 }
 
 bool is_hydra_key(const std::string& key) {
@@ -125,7 +133,7 @@ std::vector<std::string> add_search_path(Repository& repository, const Node& hyd
     SearchPath place = folder(text->substr(kFile.size()));
     if (place.absent) {
       absent.push_back("hydra.searchpath (" + element.origin().text + "): there is no folder " +
-                       place.label);
+                       place.label + "; it is skipped");
     }
     repository.add(std::move(place));
   }

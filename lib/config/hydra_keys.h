@@ -22,6 +22,9 @@ HydraKeys hydra_keys(const ComposeRequest& request);
 /// config_name without ".yaml".
 std::string primary_name(const ComposeRequest& request);
 
+/// The problem of an override, `number` from 1, that would sweep over a key under hydra.
+std::string about_hydra_sweep(const std::string& text, int number);
+
 /// True for `hydra` and what is below it, config groups included.
 bool is_hydra_key(const std::string& key);
 

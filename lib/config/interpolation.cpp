@@ -319,7 +319,7 @@ class Resolver {
     if (found != nullptr) return resolve_node(*found, {"hydra", key});
     std::string known;
     for (const std::string& each : leaf_keys(run_.hydra)) {
-      known += (known.empty() ? "; known are " : ", ") + each;
+      known += (known.empty() ? "; known are ${hydra:" : ", ${hydra:") + each + "}";
     }
     fail(place, "hydra:" + key + " is not known here" + known);
   }

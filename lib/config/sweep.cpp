@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/hydra_keys.h"
 #include "config/sweep_values.h"
 
 namespace verlcpp::config {
@@ -41,6 +42,9 @@ Axis axis(const std::string& text, size_t number,
   try {
     const auto values = sweep_values(text, start, [&] { return options(group_of(found.key)); });
     found.swept = values.has_value();
+    if (found.swept && is_hydra_key(group_of(found.key))) {
+      throw ConfigError(about_hydra_sweep(text, static_cast<int>(number)));
+    }
     if (values) found.values = *values;
   } catch (const GrammarError& error) {
     throw ConfigError("override " + std::to_string(number) + ", column " +

@@ -23,7 +23,7 @@ class Reader {
       : text_(text), file_(file), source_(source) {}
 
   Node read(const YAML::Node& yaml) const {
-    if (++values_ > kMostValues) fail(yaml.Mark(), "aliases make this file too large");
+    if (++values_ > kMostValues) fail(yaml.Mark(), kTooLarge);
     const Origin origin = at_line(yaml.Mark());
     const std::string& tag = yaml.Tag();
     const bool plain = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:map" ||
@@ -231,6 +231,8 @@ class Reader {
   }
 
   static constexpr size_t kMostValues = 1'000'000;
+  static constexpr const char* kTooLarge =
+      "a file holds at most 1000000 values, where each use of an alias counts anew";
 
   const std::string& text_;
   const std::string& file_;
@@ -280,7 +282,8 @@ class DocumentCounter : public YAML::EventHandler {
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (std::find(open.begin(), open.end(), anchor) == open.end()) return;
-    throw YAML::ParserException(mark, "an alias inside the value that it stands for");
+    throw YAML::ParserException(
+        mark, "this alias stands inside the value that it stands for; write the value out");
   }
   void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
                 const std::string&) override {}

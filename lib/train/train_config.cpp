@@ -50,10 +50,10 @@ bool has_shipped(const config::Node& tree) {
 void refuse_bare_file(const config::Node& tree) {
   if (!tree.is_map() || has_shipped(tree)) return;
   const bool empty = tree.items().empty();
-  const std::string origin = empty ? "the primary file" : tree.items().front().second.origin().text;
-  throw ConfigError(origin.substr(0, origin.find(':')) +
-                    ": no defaults list leads to verl's defaults, so that every other key is "
-                    "missing; begin the file with\n  defaults:\n    - ppo_megatron_trainer\n"
+  const std::string origin = (empty ? tree : tree.items().front().second).origin().text;
+  throw ConfigError(origin.substr(0, origin.find(':')) + (empty ? ": is empty: " : ": ") +
+                    "no defaults list leads to verl's keys, and it lacks them; begin the file "
+                    "with\n  defaults:\n    - ppo_megatron_trainer\n"
                     "    - _self_");
 }
 

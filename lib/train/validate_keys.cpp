@@ -74,8 +74,9 @@ class KeyCheck {
                      join(without_effect_));
     }
     if (own_roots_.empty()) return;
-    findings_.warn("no key of verl's, of use only to a ${...} that names " +
-                   std::string(own_roots_.size() == 1 ? "it: " : "them: ") + join(own_roots_));
+    findings_.warn(join(own_roots_) + (own_roots_.size() == 1 ? " is no key" : " are no keys") +
+                   " of verl's, and of use only where a ${...} refers to " +
+                   (own_roots_.size() == 1 ? "it" : "them"));
   }
 
  private:

@@ -221,8 +221,9 @@ bool check_run_folder(const std::string& folder, Findings& findings) {
   const std::string reason =
       blocking.empty() ? unwritable_reason(folder) : blocking.string() + " is not a folder";
   if (reason.empty()) return true;
-  findings.add_text("the run's folder " + folder + ": cannot be written (" + reason +
-                    "); hydra.run.dir, or hydra.sweep.dir of a sweep, must name a folder that can");
+  findings.add_text(
+      "the run's folder " + folder + ": cannot be written (" + reason +
+      "); hydra.run.dir, or hydra.sweep.dir of a sweep, must name a folder that can be written");
   return false;
 }
 

@@ -70,7 +70,7 @@ void warn_of_unread(const config::Node& map, const std::string& key, const std::
   for (const auto& [name, value] : map.items()) {
     if (!contains(known, name)) {
       findings.warn(findings.about(key + "." + name) +
-                    " has no effect but on the config.json of exports: nothing here reads it" +
+                    ": nothing here reads it, it only goes into the config.json of exports" +
                     did_you_mean(name, known));
     } else if (value.is_map()) {
       warn_of_unread(value, key + "." + name, prefix + name + ".", read, findings);
@@ -106,9 +106,11 @@ void check_unread_overrides(const Role& role, Findings& findings) {
     const auto model = of_the_model().find(name);
     if (model != of_the_model().end()) {
       if (contains(model->second, config::to_inline(value))) continue;
-      findings.add(key,
-                   "would make another model and is not read; leave it out "
-                   "(actor_rollout_ref.model.override_config changes config.json)");
+      const std::string valid =
+          model->second.empty() ? "" : "must be " + model->second.back() + ", or ";
+      findings.add(key, "is not what this build computes; " + valid +
+                            "leave it out (what config.json says of the model counts, with "
+                            "actor_rollout_ref.model.override_config on top)");
       continue;
     }
     findings.warn(findings.about(key) + " has no effect" +

@@ -326,7 +326,7 @@ TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused"
       {in_memory("conf", files)}, "main", {"hydra.searchpath=['file:///nowhere/at/all']"}};
   CHECK(compose(absent).notes ==
         std::vector<std::string>{
-            "hydra.searchpath (override 1): there is no folder /nowhere/at/all"});
+            "hydra.searchpath (override 1): there is no folder /nowhere/at/all; it is skipped"});
   fs::remove_all(place);
 
   CHECK(compose_error(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
@@ -343,7 +343,8 @@ TEST_CASE("compose: Hydra's keys that nothing reads have no effect, and are name
     return compose({{in_memory("conf", files)}, "main", overrides}).notes;
   };
   const std::string of_hydra =
-      " no effect here: of Hydra's own keys searchpath, run.dir, sweep.dir and sweep.subdir do";
+      " no effect here; of Hydra's own keys only hydra.searchpath, hydra.run.dir, hydra.sweep.dir "
+      "and hydra.sweep.subdir have one";
   CHECK(notes(kValues, {"hydra.verbose=True"}) ==
         std::vector<std::string>{"hydra.verbose (override 1) has" + of_hydra});
   CHECK(notes(kValues, {"hydra/launcher=joblib", "~hydra.sweep"}) ==
@@ -371,6 +372,9 @@ TEST_CASE("compose: folders under hydra are handed on, overrides before the prim
   const auto refused = [&](const std::string& text) { return compose_error(files, {text}); };
   CHECK(refused("hydra.sweep.dir=''") == "hydra.sweep.dir = '' (override 1): must name a folder");
   CHECK(refused("hydra.run.dir=[a]") == "hydra.run.dir = [a] (override 1): must name a folder");
-  CHECK(refused("hydra.sweep.dir=a,b") ==
-        "override 1: hydra.sweep.dir=a,b: a key under hydra takes one value, not a sweep");
+  CHECK(
+      refused("hydra.sweep.dir=a,b") ==
+      "hydra.sweep.dir=a,b (override 1): is a sweep, and a key under hydra takes one value (the "
+      "folders of -m come from hydra.sweep.dir and hydra.sweep.subdir); a name with a comma stands "
+      "in quotes that the shell leaves there: \"hydra.sweep.dir='x,y'\"");
 }

@@ -164,7 +164,7 @@ TEST_CASE("interpolation: now and hydra lead to what is known of the run") {
   CHECK(shown_with("'${now:%Y-%m}'") == "'2001-09'");
   CHECK(contains(error_of("${hydra:job.num}"), "hydra:job.num is not known here"));
   CHECK(contains(config_error([&] { shown_with("'${hydra:verbose}'"); }),
-                 "hydra:verbose is not known here; known are job.num, run.dir"));
+                 "hydra:verbose is not known here; known are ${hydra:job.num}, ${hydra:run.dir}"));
   CHECK(contains(config_error([&] { shown_with("{x: '${hydra:run.dir}'}"); }), "form a cycle"));
   CHECK(contains(error_of("${now:}"), "now takes a format of the time, as in ${now:%Y-%m-%d}"));
 }

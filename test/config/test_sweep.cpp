@@ -142,6 +142,8 @@ TEST_CASE("sweep: shuffle() has the same values and the same order each time") {
 }
 
 TEST_CASE("sweep: errors name number, column and text") {
+  CHECK(contains(error("hydra.run.dir=a,b"),
+                 "hydra.run.dir=a,b (override 2): is a sweep, and a key under hydra takes one"));
   CHECK(error("a=range(5,1)") == "override 2, column 3: range(): has no values\n  a=range(5,1)");
   CHECK(contains(error("a=range(1,5,0)"), "a step of 0 never ends"));
   CHECK(contains(error("a=range(a,5)"), "start is a; must be a finite number"));

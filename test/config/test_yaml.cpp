@@ -121,14 +121,16 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(contains(error("a: !!int 1.5\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:int is not"));
   CHECK(contains(error("a: !!int ' '\n"), "f.yaml:1:4: the tag tag:yaml.org,2002:int is not"));
   CHECK(contains(error("a: !\"x\"\n"), "f.yaml:1:4: the tag ! is not supported"));
-  CHECK(contains(error("a: &x {b: *x}\n"), "an alias inside the value that it stands for"));
-  CHECK(contains(error("a: &x {<<: *x}\n"), "an alias inside the value that it stands for"));
-  CHECK(contains(error("&x [*x]\n"), "an alias inside the value that it stands for"));
+  CHECK(
+      contains(error("a: &x {b: *x}\n"), "this alias stands inside the value that it stands for"));
+  CHECK(
+      contains(error("a: &x {<<: *x}\n"), "this alias stands inside the value that it stands for"));
+  CHECK(contains(error("&x [*x]\n"), "this alias stands inside the value that it stands for"));
   CHECK(error("a: &a [1, 1, 1, 1, 1, 1, 1, 1]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n"
               "c: &c [*b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c]\n"
               "e: &e [*d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e]\n"
               "g: [*f, *f, *f, *f, *f, *f, *f, *f]\n") ==
-        "f.yaml:1:23: aliases make this file too large");
+        "f.yaml:1:23: a file holds at most 1000000 values, where each use of an alias counts anew");
   CHECK(contains(error("a: [!]\n"), "f.yaml:1:5: a ! with nothing behind it"));
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));

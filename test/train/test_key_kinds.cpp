@@ -184,8 +184,8 @@ TEST_CASE("a key that + adds at the root is named as the user's own") {
   CHECK(outcome.problems.empty());
   REQUIRE(outcome.warnings.size() == 1);
   CHECK(outcome.warnings[0] ==
-        "no key of verl's, of use only to a ${...} that names them: mine (override 20), rate "
-        "(override 22)");
+        "mine (override 20), rate (override 22) are no keys of verl's, and of use only where a "
+        "${...} refers to them");
 }
 
 TEST_CASE("one line names all keys without effect that were set, also to their defaults") {

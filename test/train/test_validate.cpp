@@ -293,7 +293,7 @@ TEST_CASE("a name of the transformer's that would make another model is refused,
                           "softmax_scale=2", "window_size=[3,0]", "gated_linear_unit=False"}) {
     CHECK_THAT(failure(valid_run(), {overrides + bad}),
                ContainsSubstring("has 1 problem") &&
-                   ContainsSubstring("would make another model and is not read"));
+                   ContainsSubstring("is not what this build computes; "));
   }
   for (const char* ours : {"attention_dropout=0.0", "normalization=RMSNorm", "swiglu=True"}) {
     CHECK(failure(valid_run(), {overrides + ours}) == "valid");
@@ -321,7 +321,7 @@ TEST_CASE("a dotted or an empty name in a file is not the key that it looks like
 TEST_CASE("a name in override_config that no model reads is named") {
   const std::string key = kA + "model.override_config.",
                     unread =
-                        " has no effect but on the config.json of exports: nothing here reads it";
+                        ": nothing here reads it, it only goes into the config.json of exports";
   using Lines = std::vector<std::string>;
   CHECK(warnings({"+" + key + "rope_theta=3", "+" + key + "eos_token_id=1"}).empty());
   CHECK(warnings({"+" + key + "rope_thet=3"}) ==
