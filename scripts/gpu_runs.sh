@@ -49,7 +49,7 @@ starts_within() { # NAME SECONDS
 }
 
 digest() { # NAME: of its last checkpoint's weights and optimizer
-  find "$place/$1" -name '*.safetensors' -print0 | sort -z | xargs -0 cat | md5sum | cut -d' ' -f1
+  find "$place/$1" -name '*.safetensors' -print0 2>/dev/null | sort -z | xargs -0 cat | md5sum | cut -d' ' -f1
 }
 
 half_billion=(
@@ -60,9 +60,11 @@ half_billion=(
 one_rank=(
   actor_rollout_ref.actor.megatron.context_parallel_size=1
   actor_rollout_ref.actor.megatron.dynamic_context_parallel=False)
-two_ranks=(actor_rollout_ref.actor.megatron.context_parallel_size=2 trainer.ranks_per_gpu=2)
+two_ranks=(
+  actor_rollout_ref.actor.megatron.context_parallel_size=2
+  actor_rollout_ref.actor.megatron.dynamic_context_parallel=False trainer.ranks_per_gpu=2)
 # Without GPUs there is no ranks_per_gpu.
-if [[ $device == cpu ]]; then two_ranks[1]=trainer.n_gpus_per_node=2; fi
+if [[ $device == cpu ]]; then two_ranks[2]=trainer.n_gpus_per_node=2; fi
 four_ranks=(trainer.ranks_per_gpu=4)
 if [[ $device == cpu ]]; then four_ranks=(trainer.n_gpus_per_node=4); fi
 deterministic=(
@@ -91,7 +93,7 @@ for layout in one_rank two_ranks; do
   done
   first=$(digest "$layout-first") second=$(digest "$layout-second")
   echo "$layout: weights and optimizer $first and $second"
-  [[ $status -eq 0 && -n "$(find "$place/$layout-first" -name '*.safetensors')" && $first == "$second" ]] || status=1
+  [[ -e "$place/$layout-first/latest_checkpointed_iteration.txt" && $first == "$second" ]] || status=1
   judge $status "a deterministic run repeats bit for bit ($layout)"
 done
 
