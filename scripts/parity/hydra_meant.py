@@ -82,7 +82,7 @@ def value_difference(line, mine, judge, ask, judged):
         if unknown := re.search(r"unknown resolver ([\w.-]+);", message):
             known = re.sub(r"\$\{\s*" + re.escape(unknown[1]) + ":", "${oc.select:", value)
             return "resolver" if judge == {"value": "???"} and known != value and agree(*both(known)) else None
-        if "cannot convert" in message and re.search(r"\d{19,}", message):
+        if "cannot convert" in message and re.search(r"\d{19,}|e\+\d\d", message):
             small = re.sub(r"\d{19,}", "12", value)
             ours, theirs = both(small)
             other = value_difference({**line, name: key + equal + small}, ours, theirs, ask, judged)
