@@ -180,17 +180,22 @@ class Resolver {
       return expression(text.substr(2, text.size() - 3), place);
     }
     std::string result;
+    std::optional<Node> missing;  // makes the whole so, but what comes behind it has to be readable
     size_t backslashes = 0;
     for (size_t i = 0; i < text.size(); ++i) {
       const bool opens = text.compare(i, 2, "${") == 0;
       if (opens) result.resize(result.size() - (backslashes + 1) / 2);
       if (opens && backslashes % 2 == 0) {
         const size_t end = end_of_interpolation(text, i);
-        // OmegaConf prints a map or a list as it is written.
-        const Node piece =
-            unresolved([&] { return expression(text.substr(i + 2, end - i - 3), place); });
-        if (is_missing(piece)) return piece;
-        result += python_text(piece);
+        const std::string inside = text.substr(i + 2, end - i - 3);
+        if (missing) {
+          parse_expression(inside);
+        } else {
+          // OmegaConf prints a map or a list as it is written.
+          const Node piece = unresolved([&] { return expression(inside, place); });
+          if (is_missing(piece)) missing = piece;
+          result += python_text(piece);
+        }
         i = end - 1;
         backslashes = 0;
         continue;
@@ -198,7 +203,7 @@ class Resolver {
       backslashes = text[i] == '\\' ? backslashes + 1 : 0;
       result += text[i];
     }
-    return Node(std::move(result), place.origin);
+    return missing ? *missing : Node(std::move(result), place.origin);
   }
 
   /// What stands between `${` and `}`.

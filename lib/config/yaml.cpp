@@ -58,6 +58,10 @@ class Reader {
         if (!ends) fail(yaml.Mark(), "a ! with nothing behind it; write null, or the value");
         return Node(Scalar(), origin);
       }
+      const std::string mark = text_.substr(std::min(at, text_.size()), 2);
+      if (mark == "!|" || mark == "!>") {
+        fail(yaml.Mark(), "not YAML: a space is missing behind the !");
+      }
       if (is_plain_behind_mark(at)) return Node(scalar_from_yaml(yaml.Scalar()), origin);
       return Node(string_or_interpolation(yaml.Scalar()), origin);
     }

@@ -61,6 +61,7 @@ TEST_CASE("interpolation: string pieces print as Python prints them") {
   CHECK(shown("'${list} ${oc.select:none,[\"it''s\",null]}'") ==
         R"('[5, {\'x\': 6}] ["it\'s", None]')");
   CHECK(shown("x${open}") == "'?\?\?'");
+  CHECK(contains(error_of("'x${open}${one]}'"), "unexpected ] in a key"));
 }
 
 TEST_CASE("interpolation: oc.select and its typed defaults") {

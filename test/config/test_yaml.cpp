@@ -131,6 +131,7 @@ TEST_CASE("yaml: errors name file, line and column") {
               "e: &e [*d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e]\n"
               "g: [*f, *f, *f, *f, *f, *f, *f, *f]\n") ==
         "f.yaml:1:23: a file holds at most 1000000 values, where each use of an alias counts anew");
+  CHECK(error("a: !|\n  b\n") == "f.yaml:1:4: not YAML: a space is missing behind the !");
   CHECK(contains(error("a: [!]\n"), "f.yaml:1:5: a ! with nothing behind it"));
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
