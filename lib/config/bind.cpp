@@ -160,6 +160,8 @@ void Binder::report_unknown(const Node& node, const std::string& path,
     problem += !old.empty()   ? old
                : near.empty() ? "; --cfg job prints the keys there are"
                               : "; did you mean " + near + "?";
+    const bool added = path.empty() && child.origin().source == Origin::Source::kOverride;
+    if (added && !near.empty()) problem += " (without +; a key of your own needs another name)";
     problems_.push_back({.text = problem, .key = "", .unknown_key = true});
   }
 }
