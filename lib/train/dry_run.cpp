@@ -69,12 +69,39 @@ struct Scheduled {
   double seconds = 0;  // by measured costs
 };
 
-Scheduled scheduled(const BatchingRule& rule, std::span<const int64_t> lengths) {
-  Scheduled out{.plan = make_planner(rule)(lengths), .stats = {}};
-  out.stats.add(out.plan, lengths, rule.sizes.tp);
-  out.seconds = schedule::makespan(rule.cost, out.plan, lengths, rule.sizes.tp);
-  return out;
+/// Of passes in one layout: whether they cut samples alike.
+bool cut_alike(const BatchingRule& a, const BatchingRule& b) {
+  const auto limits = [](const BatchingRule& rule) {
+    const DcpSettings dcp = rule.dcp.value_or(DcpSettings());
+    return std::tuple(rule.dcp.has_value(), dcp.max_seqlen_per_rank, dcp.min_cp, dcp.balanced,
+                      rule.use_dynamic_bsz, rule.micro_batch_size_per_gpu,
+                      rule.max_token_len_per_gpu);
+  };
+  return limits(a) == limits(b) && a.cost == b.cost;
 }
+
+/// Plans passes, and those that follow each other and are the same only once: the reference mostly
+/// follows the actor, a mini-batch may be all there is, and large plans take their time.
+class Scheduler {
+ public:
+  const Scheduled& operator()(const BatchingRule& rule, std::span<const int64_t> lengths) {
+    if (last_ && cut_alike(last_->rule, rule) && std::ranges::equal(last_->lengths, lengths)) {
+      return last_->batch;
+    }
+    Scheduled batch{.plan = make_planner(rule)(lengths), .stats = {}};
+    batch.stats.add(batch.plan, lengths, rule.sizes.tp);
+    batch.seconds = schedule::makespan(rule.cost, batch.plan, lengths, rule.sizes.tp);
+    return last_.emplace(rule, std::vector(lengths.begin(), lengths.end()), std::move(batch)).batch;
+  }
+
+ private:
+  struct Planned {
+    BatchingRule rule;
+    std::vector<int64_t> lengths;
+    Scheduled batch;
+  };
+  std::optional<Planned> last_;
+};
 
 /// `lengths`: for the plan itself, where it is short.
 std::string schedule_text(const std::string& title, const BatchingRule& rule,
@@ -97,7 +124,7 @@ std::string worst_case_text(const TrainConfig& config) {
       config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n;
   const std::vector<int64_t> worst(static_cast<size_t>(count), longest_sequence(config));
   return schedule_text("schedule of one mini-batch, all sequences as long as can be", rule,
-                       scheduled(rule, worst), worst);
+                       Scheduler()(rule, worst), worst);
 }
 
 /// One step's sums over its passes.
@@ -106,29 +133,14 @@ struct StepTotals {
   double seconds = 0;
 };
 
-/// Of passes in one layout: whether they cut samples alike.
-bool cut_alike(const BatchingRule& a, const BatchingRule& b) {
-  const auto limits = [](const BatchingRule& rule) {
-    const DcpSettings dcp = rule.dcp.value_or(DcpSettings());
-    return std::tuple(rule.dcp.has_value(), dcp.max_seqlen_per_rank, dcp.min_cp, dcp.balanced,
-                      rule.use_dynamic_bsz, rule.micro_batch_size_per_gpu,
-                      rule.max_token_len_per_gpu);
-  };
-  return limits(a) == limits(b) && a.cost == b.cost;
-}
-
 /// The passes that cut all responses of the step at once.
 std::string log_prob_text(const TrainConfig& config, std::span<const int64_t> lengths,
-                          StepTotals& totals) {
+                          Scheduler& scheduled, StepTotals& totals) {
   std::string text;
-  BatchingRule before;
-  Scheduled batch;
   for (const Pass pass : {Pass::kOldLogProb, Pass::kRefLogProb}) {
     if (pass == Pass::kRefLogProb && !config.uses_reference()) continue;
     const BatchingRule rule = batching_rule(config, pass);
-    // The reference mostly follows the actor, and large plans take their time.
-    if (pass == Pass::kOldLogProb || !cut_alike(rule, before)) batch = scheduled(rule, lengths);
-    before = rule;
+    const Scheduled& batch = scheduled(rule, lengths);
     totals.micro_batches += batch.stats.micro_batches;
     totals.seconds += batch.seconds;
     text += schedule_text("  " + pass_name(pass), rule, batch, lengths);
@@ -137,7 +149,7 @@ std::string log_prob_text(const TrainConfig& config, std::span<const int64_t> le
 }
 
 std::string update_text(const TrainConfig& config, std::span<const int64_t> lengths,
-                        StepTotals& totals) {
+                        Scheduler& scheduled, StepTotals& totals) {
   const BatchingRule rule = batching_rule(config, Pass::kActorUpdate);
   const auto samples = static_cast<int64_t>(lengths.size());
   std::string text;
@@ -145,7 +157,7 @@ std::string update_text(const TrainConfig& config, std::span<const int64_t> leng
   for (const std::vector<int>& mini : mini_batches(samples, update_options(config), 0)) {
     std::vector<int64_t> own;
     for (const int sample : mini) own.push_back(lengths[static_cast<size_t>(sample)]);
-    const Scheduled batch = scheduled(rule, own);
+    const Scheduled& batch = scheduled(rule, own);
     totals.updates += 1;
     totals.micro_batches += batch.stats.micro_batches;
     totals.seconds += batch.seconds + config.actor_rollout_ref.actor.megatron.costs.mini_batch;
@@ -164,8 +176,9 @@ std::string first_step_text(const TrainConfig& config, const Inputs& inputs,
   StepTotals totals{.responses = static_cast<int64_t>(lengths.size())};
   for (const int64_t length : lengths) totals.tokens += length;
   std::string text = "schedule of the first step, " + responses + "\n";
-  text += log_prob_text(config, lengths, totals);
-  text += update_text(config, lengths, totals);
+  Scheduler scheduled;
+  text += log_prob_text(config, lengths, scheduled, totals);
+  text += update_text(config, lengths, scheduled, totals);
   const int64_t steps = inputs.total_steps;
   text += fmt::format(
       "estimated totals of {} such steps: {} responses, {} tokens, {} updates, {} micro-batches of "
