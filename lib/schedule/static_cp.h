@@ -26,11 +26,6 @@ struct StaticCpOptions {
 /// verl's workload of a sequence, 24576 L + L^2.
 double workload(int64_t length);
 
-/// Karmarkar-Karp (largest differencing) as verl's seqlen_balancing: partitions items into k sets;
-/// `equal_size` keeps all sets of one size (n divisible by k). Indices in each set ascend.
-std::vector<std::vector<int>> karmarkar_karp(std::span<const int64_t> values, int k,
-                                             bool equal_size);
-
 /// A lower bound of the number of packs that hold sequences of 1 to `budget` tokens, at most
 /// `budget` in each: the tokens' share, or what sequences of more than a half, a third, ... of a
 /// pack need (dual feasible functions of Fekete and Schepers).

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "schedule/differencing.h"
 #include "schedule/static_cp.h"
 
 namespace verlcpp::train {

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "schedule/differencing.h"
 #include "schedule/plan_digest.h"
 #include "schedule/static_cp.h"
 #include "support/catch.h"
