@@ -25,7 +25,9 @@ std::string choose_device(config::Node& resolved_tree, bool dry_run) {
   std::string why;
   const config::Node* dtype = resolved_tree.find("actor_rollout_ref.actor.megatron.dtype");
   const std::string* name = dtype == nullptr ? nullptr : dtype->get_if<std::string>();
-  const bool cuda = cuda::usable(name != nullptr && *name == "bfloat16", &why);
+  const bool wide = name != nullptr && *name == "float64";
+  if (wide) why = "float64 runs on the CPU alone";
+  const bool cuda = !wide && cuda::usable(name != nullptr && *name == "bfloat16", &why);
   config::Origin origin = node->origin();
   origin.text += ", auto: " + why;
   *node = config::Node(std::string(cuda ? "cuda" : "cpu"), origin);

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "parallel/thread_ranks.h"
+#include "tensor/cuda_limits.h"
 #include "train/checkpoint_lock.h"
 #include "train/memory_plan.h"
 #include "train/recompute.h"
@@ -110,8 +111,9 @@ bool train_on_threads(const train::TrainConfig& config, const train::Inputs& inp
     reserved = {.planned = train::memory_plan(inputs.model, config).peak(),
                 .ranks_per_gpu = config.trainer.ranks_per_gpu};
     cuda::expect_room(config.trainer.n_gpus_per_node, *reserved);
-    cuda::expect_libraries(dtype_named(actor.megatron.dtype) == DType::kBFloat16,
-                           config.world_size() > 1 && config.trainer.ranks_per_gpu == 1);
+    cuda::expect_libraries(
+        cudnn_attends(dtype_named(actor.megatron.dtype).value(), inputs.model.head_dim),
+        config.world_size() > 1 && config.trainer.ranks_per_gpu == 1);
   }
   bool stopped = false;  // written by rank 0 alone
   parallel::run_thread_ranks(

@@ -3,6 +3,7 @@
 #include "cuda/check.h"
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
+#include "tensor/cuda_limits.h"
 
 // Plain attention for any head dim up to 256: one warp a (row, head) walks over the other side's
 // rows with an online softmax (Milakov & Gimelshein 2018). Right in float32, the judge of faster
@@ -12,7 +13,7 @@ namespace verlcpp::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMostPerLane = 8;  // head dim 256 over 32 lanes
+constexpr int kMostPerLane = kLargestCudaHeadDim / 32;  // elements of a head
 
 /// Leading kv rows that q row `i` of a document sees.
 __device__ inline int visible_rows(AttentionMask mask, int i, int q_length, int kv_length) {
@@ -205,7 +206,7 @@ dim3 grid_of(int64_t longest, int64_t documents, int64_t heads) {
 
 void attention_block(cudaStream_t stream, DType dtype, const AttentionArgs& args, void* o,
                      DType o_dtype, float* lse) {
-  expects(args.head_dim <= 32 * kMostPerLane, "attention: head dims up to 256");
+  expects(args.head_dim <= kLargestCudaHeadDim, "attention: the head dim is too large");
   const int64_t rows = args.q_rows * args.heads;
   if (rows == 0) return;
   // Rows in no span, or without a visible row: 0 and -inf.
@@ -227,7 +228,7 @@ void attention_block(cudaStream_t stream, DType dtype, const AttentionArgs& args
 void attention_block_backward(cudaStream_t stream, DType dtype, const AttentionArgs& args,
                               const void* o, const float* lse, const void* d_o, float* delta,
                               DType grad_dtype, void* d_q, void* d_k, void* d_v) {
-  expects(args.head_dim <= 32 * kMostPerLane, "attention: head dims up to 256");
+  expects(args.head_dim <= kLargestCudaHeadDim, "attention: the head dim is too large");
   if (args.documents == 0 || args.max_q_length == 0 || args.max_kv_length == 0) return;
   const int64_t rows = args.q_rows * args.heads;
   const dim3 block(32, kWarps);

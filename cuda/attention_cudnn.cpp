@@ -14,6 +14,7 @@
 #include "cuda/cudnn_frontend_loading.h"
 #include "cuda/cudnn_library.h"
 #include "cuda/ragged_spans.h"
+#include "tensor/cuda_limits.h"
 
 // cudnn-frontend's: where it looks cuDNN's functions up.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;
@@ -334,7 +335,7 @@ CudnnAttention::~CudnnAttention() {
 }
 
 bool CudnnAttention::supports(const AttentionCall& call) {
-  if (call.dtype != DType::kBFloat16 || call.head_dim % 8 != 0 || call.head_dim > 128) return false;
+  if (!cudnn_attends(call.dtype, call.head_dim)) return false;
   bool some = false;
   for (size_t s = 0; s < call.q_lengths.size(); ++s) {
     const int32_t q = call.q_lengths[s], kv = call.kv_lengths[s];

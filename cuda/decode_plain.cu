@@ -2,6 +2,7 @@
 
 #include "cuda/check.h"
 #include "cuda/decode.cuh"
+#include "tensor/cuda_limits.h"
 
 // Decode attention of any head dim up to 256: one thread block a (head, sequence), whose warps
 // share the positions. And the step to the next token.
@@ -10,7 +11,7 @@ namespace verlcpp::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kMostPerLane = 8;  // head dim 256 over 32 lanes
+constexpr int kMostPerLane = kLargestCudaHeadDim / 32;  // elements of a head
 
 template <class T>
 __global__ void plain_kernel(DecodeArgs a) {
@@ -82,7 +83,7 @@ __global__ void advance_kernel(int64_t sequences, int32_t* positions, int32_t* c
 }  // namespace
 
 void decode_attention_plain(cudaStream_t stream, DType dtype, const DecodeArgs& args) {
-  expects(args.head_dim <= 32 * kMostPerLane, "attention: head dims up to 256");
+  expects(args.head_dim <= kLargestCudaHeadDim, "attention: the head dim is too large");
   const dim3 grid(static_cast<unsigned>(args.heads), static_cast<unsigned>(args.sequences));
   dispatch(dtype, [&]<class T>() { plain_kernel<T><<<grid, dim3(32, kWarps), 0, stream>>>(args); });
   check_launch("decode_attention");

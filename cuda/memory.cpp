@@ -63,7 +63,7 @@ void MemoryPool::reserve(const Reservation& reservation) {
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   throw DeviceError(no_room_message(device_, static_cast<int64_t>(free),
-                                    static_cast<int64_t>(total), reservation.planned.total,
+                                    static_cast<int64_t>(total), reservation.planned,
                                     reservation.ranks_per_gpu));
 }
 

@@ -1,5 +1,7 @@
 #include "cuda/memory_message.h"
 
+#include <algorithm>
+
 namespace verlcpp::cuda {
 namespace {
 
@@ -88,8 +90,9 @@ std::string full_card_message(int device, int64_t free, int64_t total, const std
          kTokenBudget + "; --dry-run prints what a run needs";
 }
 
-std::string no_room_message(int device, int64_t free, int64_t total, int64_t needed,
+std::string no_room_message(int device, int64_t free, int64_t total, const MemoryBytes& planned,
                             int64_t ranks_per_gpu) {
+  const int64_t needed = planned.total;
   std::string text = "GPU " + std::to_string(device) +
                      " has no room for this run: " + of_the_card(free, total) + ", " +
                      human_bytes(needed * ranks_per_gpu) + " are needed";
@@ -105,8 +108,10 @@ std::string no_room_message(int device, int64_t free, int64_t total, int64_t nee
         ". Other processes hold the rest: end them, or choose another card with "
         "CUDA_VISIBLE_DEVICES";
   } else {
-    text += std::string(". To need less, lower ") + kTokenBudget +
-            ", or raise actor_rollout_ref.actor.megatron.tensor_model_parallel_size";
+    const MemoryTag most = *std::ranges::max_element(
+        kMemoryTags, {}, [&](const MemoryTag tag) { return planned[tag]; });
+    text += ". Most of it, " + human_bytes(planned[most]) + " a rank, is " +
+            std::string(name_of(most)) + "; to need less, " + remedy(most);
   }
   return text + "; --dry-run prints what a run needs, item by item";
 }

@@ -30,9 +30,9 @@ std::string in_one_line(const std::string& text);
 /// A card that CUDA or a library found full, outside any rank's own memory. `reason`: its words.
 std::string full_card_message(int device, int64_t free, int64_t total, const std::string& reason);
 
-/// A card without room for its ranks before anything is loaded: `needed` bytes each, and
+/// A card without room for its ranks before anything is loaded: what is `planned` for each, and
 /// kForLibraries.
-std::string no_room_message(int device, int64_t free, int64_t total, int64_t needed,
+std::string no_room_message(int device, int64_t free, int64_t total, const MemoryBytes& planned,
                             int64_t ranks_per_gpu);
 
 }  // namespace verlcpp::cuda

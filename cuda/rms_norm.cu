@@ -3,6 +3,7 @@
 #include "cuda/check.h"
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
+#include "tensor/cuda_limits.h"
 
 // A row is read once: a team of lanes holds it in registers between the sum over it and its use.
 // Lanes are threadIdx.x, up to a warp (a power of two) or whole warps; teams are threadIdx.y.
@@ -273,7 +274,7 @@ dim3 block_of(unsigned lanes, unsigned threads) { return {lanes, std::max(1u, th
 
 /// Whether rows are visited by 16 bytes: 1024 packs at most, which 256 lanes hold; one by one 8192.
 bool by_sixteens(DType dtype, int64_t width, std::initializer_list<const void*> places) {
-  expects(width <= 8192, "rms_norm: rows of more than 8192 elements");
+  expects(width <= kWidestCudaRow, "rms_norm: a row is too wide");
   const int64_t row_bytes = width * size_of(dtype);
   return row_bytes <= 1024 * 16 && in_sixteens(row_bytes, places);
 }

@@ -50,9 +50,22 @@ void expect_device(int64_t device) {
                     "trainer.ranks_per_gpu");
 }
 
+/// The kernels are compiled for one architecture, and not as PTX for later ones.
+void expect_kernels(int device) {
+  constexpr int kMajor = 9, kMinor = 0;
+  int major = 0, minor = 0;
+  const std::string gpu = "GPU " + std::to_string(device);
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), gpu);
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), gpu);
+  if (major == kMajor && minor == kMinor) return;
+  throw DeviceError(gpu + " has compute capability " + std::to_string(major) + "." +
+                    std::to_string(minor) + "; this build runs on 9.0 (H100, H200)");
+}
+
 /// Bytes free for each rank, beside kForLibraries.
 int64_t room_on(int device, const Reservation& reservation) {
   const std::string gpu = "GPU " + std::to_string(device);
+  expect_kernels(device);
   check(cudaSetDevice(device), gpu);
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), gpu + ", cudaMemGetInfo");
@@ -60,11 +73,20 @@ int64_t room_on(int device, const Reservation& reservation) {
   const int64_t share = (static_cast<int64_t>(free) - kForLibraries) / reservation.ranks_per_gpu;
   if (share >= needed) return share;
   throw DeviceError(no_room_message(device, static_cast<int64_t>(free), static_cast<int64_t>(total),
-                                    needed, reservation.ranks_per_gpu));
+                                    reservation.planned, reservation.ranks_per_gpu));
+}
+
+/// Whether every rank passes true.
+bool all_say(parallel::Communicator& world, bool mine) {
+  const std::byte vote{mine};
+  const auto votes = world.all_gather_bytes({&vote, 1});
+  return std::ranges::all_of(votes,
+                             [](const auto& other) { return other.front() == std::byte{1}; });
 }
 
 std::unique_ptr<CudaBackend> open(int device, const BackendOptions& options) {
   expect_device(device);
+  expect_kernels(device);
   return std::make_unique<CudaBackend>(device, options);
 }
 
@@ -116,7 +138,8 @@ parallel::RankDevice make_device(const parallel::Topology& topology,
   const bool direct =
       enable_peer_access(backend->device(), static_cast<int>((world + sharing - 1) / sharing));
   if (sharing == 1 && world > 1) {
-    const bool nccl_cp = options.nccl_cp || !direct;
+    // One answer for all: ranks that reach each other need not all reach the same.
+    const bool nccl_cp = options.nccl_cp || !all_say(host.world, direct);
     owned = make_nccl_communicators(*backend, topology, host, nccl_cp);
     if (!nccl_cp) owned[0] = make_peer_communicator(*backend, host.cp, host.status);
   } else {

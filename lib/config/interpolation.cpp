@@ -353,9 +353,33 @@ class Resolver {
     return path;
   }
 
+  /// Where a path leads when interpolations on the way that name a key are taken for that key, so
+  /// that nothing else in there is resolved: it may need this very value. Nothing when it leads
+  /// nowhere like that.
+  std::optional<Path> direct(Path path) const {
+    constexpr int kMostLinks = 32;  // more are a cycle, for all one can tell
+    for (int links = 0; links < kMostLinks; ++links) {
+      const Node* node = &root_;
+      size_t at = 0;
+      while (at < path.size() && node->get_if<Interpolation>() == nullptr) {
+        if (node->is_list() && !python_int(path[at])) return std::nullopt;
+        node = child_of(*node, path[at++]);
+        if (node == nullptr) return std::nullopt;
+      }
+      if (at == path.size()) return path;
+      const auto key = followed_key(*node->get_if<Interpolation>());
+      if (!key) return std::nullopt;
+      Path onward = split(*key);
+      onward.insert(onward.end(), path.begin() + static_cast<std::ptrdiff_t>(at), path.end());
+      path = std::move(onward);
+    }
+    return std::nullopt;
+  }
+
   /// The resolved value at a path, which may lead through interpolations; nothing when there is
   /// none.
-  std::optional<Node> lookup(const Path& path) {
+  std::optional<Node> lookup(const Path& written) {
+    const Path path = direct(written).value_or(written);
     const Node* node = &root_;
     Node behind;  // holds what an interpolation on the way leads to
     Path walked;

@@ -128,7 +128,10 @@ class Reader {
     if (!key.IsScalar() && !key.IsNull()) fail(key.Mark(), "a key must be a plain word");
     if (key.IsNull()) fail(key.Mark(), "a key cannot be null");
     require_quote(key);
-    if (key.Tag() == "!" || key.Tag() == "tag:yaml.org,2002:str") return key.Scalar();
+    if (key.Tag() == "!" || key.Tag() == "tag:yaml.org,2002:str") {
+      refuse_mark(key);
+      return key.Scalar();
+    }
     if (key.Tag() != "?") refuse_tag(key);
     const Scalar typed = scalar_from_yaml(key.Scalar());
     if (std::holds_alternative<std::monostate>(typed)) fail(key.Mark(), "a key cannot be null");
@@ -136,6 +139,19 @@ class Reader {
     const bool is_large =
         std::holds_alternative<std::string>(typed) && std::regex_match(key.Scalar(), kDecimal);
     return is_large ? large_integer(key.Scalar()) : key_name(typed);
+  }
+
+  /// In front of a key PyYAML takes a ! for the tag of what follows behind a space.
+  void refuse_mark(const YAML::Node& key) const {
+    const auto at = static_cast<size_t>(std::max(key.Mark().pos, 0));
+    if (at >= text_.size() || text_[at] != '!') return;
+    const bool ends =
+        at + 1 >= text_.size() || std::isspace(static_cast<unsigned char>(text_[at + 1])) != 0;
+    if (key.Scalar().empty() && ends) fail(key.Mark(), "a key cannot be null");
+    if (!ends && text_.compare(at, 2, "!!") != 0 && text_.compare(at, 2, "!<") != 0) {
+      fail(key.Mark(),
+           "a ! in front of a key stands before a space; quote the key if it is part of it");
+    }
   }
 
   static bool is_flow(const YAML::Node& yaml) { return yaml.Style() == YAML::EmitterStyle::Flow; }

@@ -111,9 +111,8 @@ void Transformer::train(const ParameterBuffer& weights, const DeviceBatch& batch
   normalise_head(weights, run_layers(weights, batch, attention, &saved), batch.head_rows_R, saved,
                  MemoryTag::kSaved);
   if (!add) clear_what_adds(batch, grad);
-  const Tensor d_input_RD = train_head(weights, batch, saved, loss, grad, add);
   layers_backward(weights, batch, attention, saved,
-                  head_input_backward(weights, batch, saved, d_input_RD, grad), grad, add);
+                  train_head(weights, batch, saved, loss, grad, add), grad, add);
 }
 
 }  // namespace verlcpp::model

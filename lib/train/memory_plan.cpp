@@ -4,6 +4,7 @@
 
 #include "model/parameters.h"
 #include "schedule/plan.h"
+#include "tensor/cuda_limits.h"
 #include "tensor/dtype.h"
 #include "train/engine.h"
 #include "train/memory_moments.h"
@@ -147,7 +148,7 @@ MemoryPlan memory_plan(const model::ModelConfig& model, const TrainConfig& confi
   MemoryShapes shapes(model, dtype, tp);
   shapes.policy = recompute_policy(megatron, model.layers);
   shapes.cuda = on_gpu(config);
-  shapes.cudnn = shapes.cuda && dtype == DType::kBFloat16;
+  shapes.cudnn = shapes.cuda && cudnn_attends(dtype, model.head_dim);
   shapes.peer = shapes.cuda && config.trainer.ranks_per_gpu > 1;
   if (deterministic(config)) shapes.longest_deterministic = longest_sequence(config);
   shapes.fused_head = config.actor_rollout_ref.model.use_fused_kernels;

@@ -13,6 +13,7 @@
 #include "model/model_config.h"
 #include "model/tp_shard.h"
 #include "model/weights_io.h"
+#include "tensor/cuda_limits.h"
 #include "train/inputs.h"
 #include "train/prompt_scan.h"
 #include "train/validate.h"
@@ -142,6 +143,31 @@ void check_tensor_parallel(const TrainConfig& config, const model::ModelConfig& 
                    "/config.json); valid for this model: " + join(valid));
 }
 
+/// What the CUDA kernels take. Not for auto, which may still become cpu.
+void check_kernels(const TrainConfig& config, const model::ModelConfig& model, Findings& findings) {
+  const std::string& device = config.trainer.device;
+  if (device != "cuda" && device != "check") return;
+  const auto within = [&](const std::string& name, int64_t value, int64_t most) {
+    if (value <= most) return;
+    findings.add("actor_rollout_ref.model.path",
+                 "the model has a " + name + " of " + std::to_string(value) + "; " +
+                     findings.about("trainer.device") + " runs at most " + std::to_string(most) +
+                     ", cpu any");
+  };
+  within("hidden size", model.hidden, kWidestCudaRow);
+  within("head dim", model.head_dim, kLargestCudaHeadDim);
+  const std::string& dtype = config.actor_rollout_ref.actor.megatron.dtype;
+  if (dtype != "bfloat16" || model.head_dim > kLargestCudaHeadDim ||
+      cudnn_attends(DType::kBFloat16, model.head_dim)) {
+    return;
+  }
+  findings.warn(findings.about("actor_rollout_ref.model.path") + " has a head dim of " +
+                std::to_string(model.head_dim) +
+                ": attention runs by a plain kernel and is slow; cuDNN's takes multiples of 8 up "
+                "to " +
+                std::to_string(kLargestCudnnHeadDim));
+}
+
 /// What the text of config.json and the weights beside it say of the run.
 void check_config_text(const TrainConfig& config, const std::string& json, Findings& findings) {
   const std::string key = "actor_rollout_ref.model.path";
@@ -171,6 +197,7 @@ void check_config_text(const TrainConfig& config, const std::string& json, Findi
                         fits_text(config, model.sliding_window));
     }
     check_tensor_parallel(config, model, findings);
+    check_kernels(config, model, findings);
     if (model::has_weights(folder)) model::check_hf_weights(folder, model);
   } catch (const Error& e) {
     findings.add(key, e.what());

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/chat_template.h"
+#include "tensor/cuda_limits.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_tensors.h"
 #include "train/prompt_scan.h"
@@ -22,9 +23,9 @@ void check_sampling(const TrainConfig& config, Findings& findings) {
   findings.require(rollout.top_p > 0 && rollout.top_p <= 1, key + "top_p", "must be in (0, 1]");
   findings.require(rollout.top_k == -1 || rollout.top_k >= 1, key + "top_k",
                    "must be -1 (all tokens) or a positive integer");
-  constexpr int64_t kMostRows = 65535;  // of a grid
-  findings.require(rollout.max_num_seqs >= 1 && rollout.max_num_seqs <= kMostRows,
-                   key + "max_num_seqs", "must be between 1 and " + std::to_string(kMostRows));
+  findings.require(rollout.max_num_seqs >= 1 && rollout.max_num_seqs <= kMostCudaSequences,
+                   key + "max_num_seqs",
+                   "must be between 1 and " + std::to_string(kMostCudaSequences));
   // A length that only follows data's has been judged there.
   const auto length = [&](int64_t value, int64_t of_data, const std::string& field) {
     findings.require(is_count(value) || value == of_data, key + field, kValidCount);

@@ -277,6 +277,8 @@ def reference(kind, config, state, batches, device, steps):
         out["change." + name] = exact["changes"][name]
     for dtype in (torch.float32, torch.bfloat16):
         found = errors(by_dtype[dtype], exact)
+        for values in ("losses", "grad_norms"):
+            out[f"{values}.{str(dtype).split('.')[1]}"] = f64(by_dtype[dtype][values])
         out["error." + str(dtype).split(".")[1]] = f64(found)
         print(f"  transformers in {dtype}:",
               ", ".join(f"{name} {e:.1e}" for name, e in zip(ERRORS, found)), flush=True)

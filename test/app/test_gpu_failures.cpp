@@ -142,7 +142,7 @@ TEST_CASE("a plan larger than the card is refused with what to lower") {
   check_refused(outcome);
   CHECK_THAT(outcome.err, ContainsSubstring("GPU 0 has no room for this run: ") &&
                               ContainsSubstring(" are needed by 4 ranks of ") &&
-                              ContainsSubstring(". To need less, lower "));
+                              ContainsSubstring("; to need less, "));
 }
 
 TEST_CASE("a card with room for the plan alone carries the run, or says that memory is out") {

@@ -238,6 +238,16 @@ TEST_CASE("interpolation: all that lead nowhere are named, each mistake once") {
         "a=${b} (x.yaml:1): the interpolations form a cycle: a -> b -> a");
 }
 
+TEST_CASE("interpolation: a way through a link needs nothing else of what it leads to") {
+  for (const std::string link : {"${n}", "${oc.select:n,null}"}) {
+    for (const std::string back : {"${m.k}", "${oc.select:m.k,7}", "${.k}"}) {
+      INFO(link << " " << back);
+      CHECK(to_inline(resolved("m: " + link + "\nn: {k: 1, l: '" + back + "'}\n")) ==
+            "{m: {k: 1, l: 1}, n: {k: 1, l: 1}}");
+    }
+  }
+}
+
 TEST_CASE("interpolation: each key is followed once, also inside a text") {
   std::string yaml = "a0: x\n";
   for (int i = 1; i < 16; ++i) {

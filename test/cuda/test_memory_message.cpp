@@ -6,6 +6,14 @@ using namespace verlcpp::cuda;
 
 namespace {
 constexpr int64_t kGiB = int64_t{1} << 30;
+
+/// All but half a GiB is of `tag`.
+MemoryBytes planned(int64_t gib, MemoryTag tag) {
+  MemoryBytes bytes;
+  bytes.add(MemoryTag::kWorkspace, kGiB / 2);
+  bytes.add(tag, gib * kGiB - kGiB / 2);
+  return bytes;
+}
 }  // namespace
 
 TEST_CASE("out of memory names device, item, bytes, card, holdings, plan and the keys to lower") {
@@ -52,19 +60,22 @@ TEST_CASE("a rank without a plan says what it holds, if anything") {
 }
 
 TEST_CASE("a card that others fill, and one that is too small") {
-  CHECK(no_room_message(1, 10 * kGiB, 139 * kGiB, 30 * kGiB, 2) ==
+  CHECK(no_room_message(1, 10 * kGiB, 139 * kGiB, planned(30, MemoryTag::kSaved), 2) ==
         "GPU 1 has no room for this run: 10.00 GiB of 139.00 GiB are free, 60.00 GiB are needed by "
         "2 ranks of 30.00 GiB (trainer.ranks_per_gpu), and 1.00 GiB by CUDA's libraries. Other "
         "processes hold the rest: end them, or "
         "choose another card with CUDA_VISIBLE_DEVICES; --dry-run prints what a run needs, item by "
         "item");
-  CHECK(no_room_message(0, 138 * kGiB, 139 * kGiB, 150 * kGiB, 1) ==
-        "GPU 0 has no room for this run: 138.00 GiB of 139.00 GiB are free, 150.00 GiB are needed, "
-        "and 1.00 GiB by CUDA's libraries. To need less, lower "
-        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu (with dynamic CP "
-        "actor_rollout_ref.actor.megatron.max_seqlen_per_dp_cp_rank), or raise "
-        "actor_rollout_ref.actor.megatron.tensor_model_parallel_size; --dry-run prints what a run "
-        "needs, item by item");
+  CHECK(
+      no_room_message(0, 138 * kGiB, 139 * kGiB, planned(150, MemoryTag::kKv), 1) ==
+      "GPU 0 has no room for this run: 138.00 GiB of 139.00 GiB are free, 150.00 GiB are needed, "
+      "and 1.00 GiB by CUDA's libraries. Most of it, 149.50 GiB a rank, is kv; to need less, lower "
+      "actor_rollout_ref.rollout.max_num_seqs or data.max_response_length; --dry-run prints what "
+      "a run needs, item by item");
+  CHECK(no_room_message(0, 138 * kGiB, 139 * kGiB, planned(150, MemoryTag::kOptimizer), 1)
+            .find("is optimizer; to need less, set "
+                  "actor_rollout_ref.actor.megatron.use_distributed_optimizer=True") !=
+        std::string::npos);
 }
 
 TEST_CASE("a message of several lines becomes one") {
@@ -74,8 +85,8 @@ TEST_CASE("a message of several lines becomes one") {
 
 TEST_CASE("a plan that an empty card all but holds is not blamed on others") {
   const std::string message =
-      no_room_message(0, 138 * kGiB + kGiB / 2, 139 * kGiB, 137 * kGiB + 3 * kGiB / 4, 1);
-  CHECK(message.find(". To need less, lower ") != std::string::npos);
+      no_room_message(0, 138 * kGiB + kGiB / 2, 139 * kGiB, planned(138, MemoryTag::kSaved), 1);
+  CHECK(message.find("; to need less, lower ") != std::string::npos);
 }
 
 TEST_CASE("a card that a library found full") {

@@ -105,6 +105,44 @@ TEST_CASE("products of float32 are as exact with many summands as with few", "[s
   }
 }
 
+TEST_CASE("the last rows of more than 2^31 logits are what they are alone") {
+  constexpr int64_t kVocab = 151936, kWidth = 64, kRows = 14336, kLast = 16;
+  static_assert((kRows - kLast) * kVocab > int64_t{1} << 31);
+  const auto gpu = cuda::make_backend(0);
+  const OpRun run{*gpu, DType::kBFloat16}, wide = run.wide();
+  const Tensor w_VD = run.from(random_values(kVocab * kWidth, 1), {kVocab, kWidth});
+  const Tensor x_RD = run.from(random_values(kRows * kWidth, 2), {kRows, kWidth});
+  // Log-probs, entropies and the gradient of logits of the last rows of [first, kRows).
+  const auto last_rows = [&](int64_t first) {
+    const int64_t rows = kRows - first;
+    std::vector<int32_t> labels;
+    for (int64_t r = first; r < kRows; ++r) {
+      labels.push_back(static_cast<int32_t>(r * 7919 % kVocab));
+    }
+    const Tensor label_R = run.ints(labels), tau_R = wide.filled(1.0, {rows});
+    const Tensor stats_1R4 = OpRun{*gpu, DType::kFloat64}.poisoned({1, rows, 4});
+    const KeptLogits kept = allocate_kept(*gpu, run.dtype, rows, kVocab);
+    gpu->head_stats(stats_1R4.slice(0, {rows, 4}), kept, x_RD.rows(first, rows), w_VD, label_R,
+                    tau_R, 0);
+    const Tensor log_prob = wide.poisoned({rows}), entropy = wide.poisoned({rows}),
+                 lse = wide.poisoned({rows});
+    gpu->token_log_prob(log_prob, entropy, lse, stats_1R4);
+    const Tensor d_logits = kept.values_RV.memory_for(run.dtype);
+    gpu->token_log_prob_backward(d_logits, kept, label_R, tau_R, entropy, lse,
+                                 wide.filled(1.0, {rows}), wide.filled(0.1, {rows}), 0);
+    std::vector<std::vector<double>> values;
+    for (const Tensor& all : {log_prob, entropy, d_logits}) {
+      values.push_back(download(*gpu, all.rows(rows - kLast, kLast)));
+    }
+    return values;
+  };
+  const auto all = last_rows(0), alone = last_rows(kRows - kLast);
+  for (size_t i = 0; i < all.size(); ++i) {
+    INFO("value " << i);
+    CHECK(largest_error(all[i], alone[i]) < (i < 2 ? 1e-5 : 1e-2));
+  }
+}
+
 namespace {
 
 /// Ops that cuBLAS or cuDNN may run. compute-sanitizer's initcheck does not see all that their

@@ -223,6 +223,23 @@ TEST_CASE("layout, devices and dtypes") {
                {{kA + "actor.strategy=fsdp"}, kA + "actor.strategy", "must be megatron"}});
 }
 
+TEST_CASE("models that the kernels of a GPU cannot run") {
+  const std::string key = "+" + kA + "model.override_config.", path = kA + "model.path = ";
+  const std::vector<std::string> cuda{"trainer.device=cuda", kMegatron + "dtype=bfloat16"};
+  const auto said = [&](std::vector<std::string> more) {
+    more.insert(more.end(), cuda.begin(), cuda.end());
+    return failure(valid_run(), more);
+  };
+  CHECK_THAT(said({key + "hidden_size=8200"}),
+             ContainsSubstring(path) && ContainsSubstring("1 problem:") &&
+                 ContainsSubstring("a hidden size of 8200; trainer.device = 'cuda' (override ") &&
+                 ContainsSubstring("runs at most 8192"));
+  CHECK_THAT(said({key + "head_dim=264"}),
+             ContainsSubstring("a head dim of 264; ") && ContainsSubstring("runs at most 256"));
+  CHECK(said({key + "hidden_size=8192", key + "head_dim=256"}) == "valid");
+  CHECK(failure(valid_run(), {"trainer.device=cpu", key + "hidden_size=8200"}) == "valid");
+}
+
 TEST_CASE("batch arithmetic") {
   check_table(
       valid_run(),
