@@ -9,10 +9,10 @@ namespace {
 bool covers(const Node& later, const Node& earlier) {
   if (!earlier.is_map()) return !later.is_map() && !same_values(later, earlier);
   bool differs = false;
-  for (const std::string& key : leaf_keys(earlier)) {
-    const Node* now = later.find(key);
+  for (const Leaf& leaf : leaves(earlier)) {
+    const Node* now = later.at(leaf.path);
     if (now == nullptr || now->is_map()) return false;
-    differs = differs || !same_values(*now, *earlier.find(key));
+    differs = differs || !same_values(*now, *leaf.value);
   }
   return differs;
 }

@@ -142,7 +142,7 @@ void Binder::report_unknown(const Node& node, const std::string& path,
     if (has_more) {
       for (const auto& item : here->items()) candidates.push_back(item.first);
     }
-    const bool is_plain = !name.empty() && name.find('.') == std::string::npos;
+    const bool is_plain = is_plain_name(name);
     if (path.empty() && is_plain && is_own_root(name, child, candidates)) continue;
     std::string problem =
         prefix + (name.empty() ? "''" : name) + " (" + child.origin().text + ") is not a known key";

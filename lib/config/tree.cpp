@@ -53,13 +53,15 @@ std::string_view parent_of(std::string_view key) {
   return dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
 }
 
-void collect_leaves(const Node& node, const std::string& path, std::vector<std::string>& keys) {
+void collect_leaves(const Node& node, Names& path, std::vector<Leaf>& found) {
   if (!node.is_map() || node.items().empty()) {
-    if (!path.empty()) keys.push_back(path);
+    found.push_back({path, &node});
     return;
   }
   for (const auto& [name, child] : node.items()) {
-    collect_leaves(child, path.empty() ? name : path + "." + name, keys);
+    path.push_back(name);
+    collect_leaves(child, path, found);
+    path.pop_back();
   }
 }
 
@@ -115,6 +117,14 @@ const Node* Node::child(std::string_view name) const {
     if (own == name) return &value;
   }
   return nullptr;
+}
+const Node* Node::at(const Names& path) const {
+  const Node* node = this;
+  for (const std::string& name : path) {
+    node = node->child(name);
+    if (node == nullptr) return nullptr;
+  }
+  return node;
 }
 Node* Node::find(std::string_view path) {
   return const_cast<Node*>(std::as_const(*this).find(path));
@@ -198,9 +208,31 @@ bool same_values(const Node& a, const Node& b) {
   return true;  // two nulls
 }
 
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.find('.') == std::string_view::npos;
+}
+
+std::string Leaf::key() const {
+  std::string text;
+  for (const std::string& name : path) {
+    text += (text.empty() ? "" : ".") + (name.empty() ? "''" : name);
+  }
+  return text;
+}
+
+std::vector<Leaf> leaves(const Node& tree) {
+  std::vector<Leaf> found;
+  Names path;
+  collect_leaves(tree, path, found);
+  return found;
+}
+
 std::vector<std::string> leaf_keys(const Node& tree) {
   std::vector<std::string> keys;
-  collect_leaves(tree, "", keys);
+  for (const Leaf& leaf : leaves(tree)) {
+    const bool has_key = std::all_of(leaf.path.begin(), leaf.path.end(), is_plain_name);
+    if (has_key && !leaf.path.empty()) keys.push_back(leaf.key());
+  }
   return keys;
 }
 

@@ -35,6 +35,8 @@ struct Interpolation {
 };
 
 class Node;
+/// The names on the way to a value, each as it is: it may be empty or hold dots.
+using Names = std::vector<std::string>;
 using Scalar = std::variant<std::monostate, bool, int64_t, double, std::string, Interpolation>;
 using List = std::vector<Node>;
 /// Ordered as written.
@@ -71,6 +73,8 @@ class Node {
   Node* find(std::string_view path);
   /// The child of a map by its whole name, dots and all, or nullptr.
   const Node* child(std::string_view name) const;
+  /// The same for several names, one below the other.
+  const Node* at(const Names& path) const;
   /// Sets the child at a dotted path, creating maps on the way. expects no scalar in between.
   void set(std::string_view path, Node value);
   bool erase(std::string_view path);
@@ -97,7 +101,19 @@ std::optional<double> number(const Node& node);
 /// Same values in the same order; origins are not compared, and nan equals nan.
 bool same_values(const Node& a, const Node& b);
 
-/// All dotted keys of the leaves (scalars, lists, empty maps), in order.
+/// Whether a dotted key can hold it: not empty, and without a dot.
+bool is_plain_name(std::string_view name);
+
+/// A scalar, a list or an empty map, in `tree` as long as that lives.
+struct Leaf {
+  Names path;
+  const Node* value = nullptr;
+  /// For messages: `find` may lead elsewhere where a name is not plain.
+  std::string key() const;
+};
+/// In order.
+std::vector<Leaf> leaves(const Node& tree);
+/// The dotted keys of those that `find` finds by it, all names being plain; in order.
 std::vector<std::string> leaf_keys(const Node& tree);
 
 /// Name among `candidates` with the smallest edit distance to `name`, or "" when none is near.

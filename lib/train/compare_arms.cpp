@@ -106,8 +106,7 @@ std::string capacities(std::span<const CompareArm> arms, const std::vector<size_
   return out;
 }
 
-std::string shown(const config::Node& tree, const std::string& key) {
-  const config::Node* node = tree.find(key);
+std::string shown(const config::Node* node) {
   if (node == nullptr) return "missing";
   return config::to_inline(*node) + " (" + node->origin().text + ")";
 }
@@ -177,16 +176,16 @@ std::vector<std::string> differing_settings(const CompareArm& a, const CompareAr
   for (const auto* keys : {&kDynamicSwitches, &kLimits, &kSchedulers, &kBatchSwitches, &kBudgets}) {
     ours.insert(keys->begin(), keys->end());
   }
-  std::vector<std::string> keys = config::leaf_keys(a.tree);
-  for (const std::string& key : config::leaf_keys(b.tree)) {
-    if (a.tree.find(key) == nullptr) keys.push_back(key);
+  std::vector<config::Leaf> all = config::leaves(a.tree);
+  for (config::Leaf& leaf : config::leaves(b.tree)) {
+    if (a.tree.at(leaf.path) == nullptr) all.push_back(std::move(leaf));
   }
   std::vector<std::string> out;
-  for (const std::string& key : keys) {
-    const config::Node *left = a.tree.find(key), *right = b.tree.find(key);
-    if (ours.contains(key)) continue;
+  for (const config::Leaf& leaf : all) {
+    const config::Node *left = a.tree.at(leaf.path), *right = b.tree.at(leaf.path);
+    if (ours.contains(leaf.key())) continue;
     if (left != nullptr && right != nullptr && config::same_values(*left, *right)) continue;
-    out.push_back(key + " = " + shown(b.tree, key) + " in " + b.name + ", " + shown(a.tree, key) +
+    out.push_back(leaf.key() + " = " + shown(right) + " in " + b.name + ", " + shown(left) +
                   " in " + a.name);
   }
   return out;

@@ -2,7 +2,7 @@
 
 #include <fstream>
 #include <iterator>
-#include <set>
+#include <map>
 #include <vector>
 
 #include "config/yaml.h"
@@ -24,13 +24,13 @@ std::string changed_keys(const std::string& saved_file, const std::string& yaml)
   const std::string text(std::istreambuf_iterator<char>(in), {});
   const config::Node before = config::parse_yaml(text, saved_file);
   const config::Node after = config::parse_yaml(yaml, "configuration");
-  std::set<std::string> keys;
+  std::map<config::Names, std::string> keys;
   for (const config::Node* tree : {&before, &after}) {
-    for (const std::string& key : config::leaf_keys(*tree)) keys.insert(key);
+    for (const config::Leaf& leaf : config::leaves(*tree)) keys.emplace(leaf.path, leaf.key());
   }
   std::vector<std::string> changes;
-  for (const std::string& key : keys) {
-    const config::Node *old_value = before.find(key), *new_value = after.find(key);
+  for (const auto& [path, key] : keys) {
+    const config::Node *old_value = before.at(path), *new_value = after.at(path);
     if (old_value && new_value && config::same_values(*old_value, *new_value)) continue;
     changes.push_back(key + ": " + shown(old_value) + " -> " + shown(new_value));
   }

@@ -15,10 +15,11 @@ std::string explain_keys() {
   std::string text = "key\tdefault\tkind\treason\n";
   std::array<size_t, kNames.size()> counts = {};
   size_t total = 0;
-  for (const std::string& key : config::leaf_keys(shipped_tree())) {
+  for (const config::Leaf& leaf : config::leaves(shipped_tree())) {
+    const std::string key = leaf.key();
     for (const KeyAnswer& answer : answers_about(key)) {
-      text += key + "\t" + config::to_inline(*shipped_tree().find(key)) + "\t" +
-              name_of(answer.kind) + "\t" + answer.reason + "\n";
+      text += key + "\t" + config::to_inline(*leaf.value) + "\t" + name_of(answer.kind) + "\t" +
+              answer.reason + "\n";
       ++counts[static_cast<size_t>(answer.kind)];
       ++total;
     }

@@ -73,3 +73,18 @@ TEST_CASE("tree: same values, and the keys of leaves") {
   CHECK(leaf_keys(parse_yaml("a: {b: {c: 1}, d: 2}", "a.yaml")) ==
         std::vector<std::string>{"a.b.c", "a.d"});
 }
+
+TEST_CASE("tree: leaves come with their values, whatever their names are") {
+  const Node tree = parse_yaml("a.b: 1\na: {b: 2, c.d: {e: 3}}\n'': 4\nf: {'': {g: 5}}\n", "a");
+  std::string text;
+  for (const Leaf& leaf : leaves(tree)) {
+    CHECK(tree.at(leaf.path) == leaf.value);
+    text += leaf.key() + "=" + to_inline(*leaf.value) + " ";
+  }
+  CHECK(text == "a.b=1 a.b=2 a.c.d.e=3 ''=4 f.''.g=5 ");
+  CHECK(tree.at({"a", "c", "d"}) == nullptr);
+  CHECK(tree.at({}) == &tree);
+  // Only what `find` finds by its key.
+  CHECK(leaf_keys(tree) == std::vector<std::string>{"a.b"});
+  CHECK(to_inline(*tree.find("a.b")) == "2");
+}
