@@ -114,8 +114,7 @@ std::string near_key(const Node& tree, const std::string& key, const ComposeRequ
   if (!near.empty()) return near;
   std::vector<std::string> of_files;
   std::copy_if(all.begin(), all.end(), std::back_inserter(of_files), [&](const std::string& other) {
-    const Node* node = tree.find(other);  // none for a name with a dot in it
-    return node != nullptr && node->origin().source != Origin::Source::kOverride;
+    return tree.find(other)->origin().source != Origin::Source::kOverride;
   });
   return nearest_key(key, of_files);
 }
@@ -293,13 +292,26 @@ std::vector<Override> parse_all(const std::vector<std::string>& texts) {
   return overrides;
 }
 
+/// As in Hydra the search path is known before any file but the primary one is read.
+void add_layer(const Layer& layer, const std::string& primary, Node& tree) {
+  Node placed = Node::map({}, layer.body.origin());
+  placed.set(layer.package, layer.body);
+  const Node* search = layer.is_primary ? nullptr : placed.find("hydra.searchpath");
+  if (search != nullptr && !search->is_null()) {
+    throw ConfigError("hydra.searchpath = " + to_inline(*search) + " (" + search->origin().text +
+                      "): only the primary file, " + primary +
+                      ".yaml, and the command line can set it");
+  }
+  const std::string message = merge(tree, "", placed, tree);
+  if (!message.empty()) throw ConfigError(message);
+}
+
 std::string without_effect(const std::vector<std::string>& unread) {
   std::string keys;
   for (const std::string& key : unread) keys += (keys.empty() ? "" : ", ") + key;
   return keys + (unread.size() == 1 ? " has" : " have") +
          " no effect here; of Hydra's own keys only hydra.searchpath, hydra.run.dir, "
-         "hydra.sweep.dir and "
-         "hydra.sweep.subdir have one";
+         "hydra.sweep.dir and hydra.sweep.subdir have one";
 }
 
 }  // namespace
@@ -307,10 +319,10 @@ std::string without_effect(const std::vector<std::string>& unread) {
 Composed compose(const ComposeRequest& request) {
   const std::string primary = primary_name(request);
   Repository repository(request.search_path);
-  HydraKeys hydra = hydra_keys(request);
+  HydraKeys hydra = hydra_keys(request.overrides);
   const std::vector<Override> overrides = parse_all(request.overrides);
-  Composed result{Node::map({}), std::move(hydra.read)};
-  result.notes = add_search_path(repository, result.hydra);
+  Composed result{Node::map({}), Node::map({})};
+  result.notes = add_search_path(repository, request, hydra);
 
   std::vector<Override> groups, values;
   for (const Override& item : overrides) {
@@ -322,12 +334,13 @@ Composed compose(const ComposeRequest& request) {
     }
     (is_group ? groups : values).push_back(item);
   }
-  for (const Layer& layer : expand_defaults(repository, primary, groups, hydra.unread)) {
-    Node placed = Node::map({}, layer.body.origin());
-    placed.set(layer.package, layer.body);
-    const std::string message = merge(result.tree, "", placed, result.tree);
-    if (!message.empty()) throw ConfigError(message);
+  std::vector<std::string> hydras_groups;
+  for (const Layer& layer : expand_defaults(repository, primary, groups, hydras_groups)) {
+    add_layer(layer, primary, result.tree);
   }
+  hydra.unread.insert(hydra.unread.begin(), hydras_groups.begin(), hydras_groups.end());
+  if (const Node* block = result.tree.child("hydra")) hydra = with_block(*block, std::move(hydra));
+  result.hydra = std::move(hydra.read);
   result.tree.erase("hydra");
   if (!hydra.unread.empty()) result.notes.push_back(without_effect(hydra.unread));
   for (const std::vector<Override>& given : {groups, values}) {

@@ -40,8 +40,9 @@ struct ComposeRequest {
 };
 
 struct Composed {
-  Node tree;   // interpolations still unresolved
-  Node hydra;  // searchpath, run.dir, sweep.dir and sweep.subdir as far as they are set
+  Node tree;  // interpolations still unresolved
+  Node
+      hydra;  // searchpath, run.dir, sweep.dir, sweep.subdir, sweeper.params as far as they are set
   std::vector<std::string> notes = {};  // for the user: what has no effect, and why
 };
 
@@ -50,11 +51,12 @@ struct Composed {
 /// group choices and value overrides. A list without `_self_` has it last. As Hydra does,
 /// `+key=value` also sets an existing null and merges a list or a map, and an override below an
 /// interpolated group
-/// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. `hydra.searchpath` names file://
-/// folders that are searched last; the folders under `hydra` are handed on, its other keys have no
-/// effect. Throws ConfigError, with every syntax error at once; one names the override's number and
-/// column, an unknown key the nearest one (and `+` in a map of free keys), a missing option the
-/// available ones.
+/// (`+a.b.c=1` where a.b is `${x}`) replaces the interpolation. `hydra.searchpath` (of the
+/// primary file or the command line) names file:// folders that are searched last, and
+/// pkg://verl.trainer.config, the embedded tree; the folders under `hydra` are handed on, its other
+/// keys have no effect. Throws ConfigError, with every syntax error at once; one names the
+/// override's number and column, an unknown key the nearest one (and `+` in a map of free keys), a
+/// missing option the available ones.
 Composed compose(const ComposeRequest& request);
 
 /// The options of a config group, sorted; none when there is no such group.

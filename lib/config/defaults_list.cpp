@@ -120,7 +120,7 @@ class Expander {
       if (entry.is_override) continue;
       if (!entry.group.empty()) choices_.choose(key_of(entry, place), entry);
       if (entry.is_self()) {
-        parts[i] = {{place.package, file.body}};
+        parts[i] = {{place.package, file.body, stack_.size() == 1}};
       } else if (entry.choice.is_interpolation) {
         interpolated.push_back(i);
       } else {

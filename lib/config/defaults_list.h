@@ -12,6 +12,7 @@ namespace verlcpp::config {
 struct Layer {
   std::string package;
   Node body;
+  bool is_primary = false;
 };
 
 /// Expands the defaults list of `primary` and of every file it names, depth first: the layers in

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/error.h"
+#include "config/embedded.h"
 #include "config/interpolation.h"
 #include "config/override.h"
 #include "config/sweep.h"
@@ -12,12 +14,17 @@ namespace verlcpp::config {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kRead = {"searchpath", "run.dir", "sweep.dir",
-                                                   "sweep.subdir"};
-constexpr std::string_view kPrefix = "hydra.";
+constexpr std::array<std::string_view, 5> kRead = {"searchpath", "run.dir", "sweep.dir",
+                                                   "sweep.subdir", "sweeper.params"};
+constexpr std::array<std::string_view, 3> kGroups = {"run", "sweep", "sweeper"};
 
-bool is_read(const std::string& name) {
-  return std::find(kRead.begin(), kRead.end(), name) != kRead.end();
+template <size_t kCount>
+bool contains(const std::array<std::string_view, kCount>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string about(const std::string& name, const Node& value) {
+  return "hydra." + name + " = " + to_inline(value) + " (" + value.origin().text + ")";
 }
 
 /// A folder is a text; the search path is looked at where it is used.
@@ -25,27 +32,44 @@ void put(Node& found, const std::string& name, const Node& value) {
   const bool text = value.get_if<std::string>() != nullptr ||
                     value.get_if<Interpolation>() != nullptr || value.get_if<int64_t>() != nullptr;
   const auto* empty = value.get_if<std::string>();
-  if (name != "searchpath" && (!text || (empty != nullptr && empty->empty()))) {
-    throw ConfigError("hydra." + name + " = " + to_inline(value) + " (" + value.origin().text +
-                      "): must name a folder");
+  const bool is_folder = name.ends_with("dir");
+  if (is_folder && (!text || (empty != nullptr && empty->empty()))) {
+    throw ConfigError(about(name, value) + ": must name a folder");
   }
-  found.set(name, value);
+  const Node* params = found.find("sweeper.params");
+  const bool adds = name == "sweeper.params" && value.is_map() && params != nullptr;
+  if (!adds || !params->is_map()) return found.set(name, value);
+  Node merged = *params;
+  for (const auto& [key, each] : value.items()) {
+    std::erase_if(merged.items(), [&](const auto& item) { return item.first == key; });
+    merged.items().emplace_back(key, each);
+  }
+  found.set(name, std::move(merged));
 }
 
-void add_file(const Repository& repository, const std::string& primary, HydraKeys& found) {
-  const std::optional<ConfigFile> file = repository.load(primary);
-  const Node* block = file ? file->body.find("hydra") : nullptr;
-  if (block == nullptr) return;
-  if (!block->is_map()) {
-    throw ConfigError("hydra = " + to_inline(*block) + " (" + block->origin().text +
-                      "): must be a map, as in hydra: {run: {dir: FOLDER}}");
-  }
-  for (const std::string& name : leaf_keys(*block)) {
-    const Node& value = *block->find(name);
-    if (is_read(name)) {
-      put(found.read, name, value);
+/// What the map `block` says, which stands at hydra.`prefix`.
+void take(const Node& block, const std::string& prefix, HydraKeys& found) {
+  for (const auto& [name, value] : block.items()) {
+    const std::string key = prefix + name;
+    const bool is_group = contains(kGroups, key), is_read = contains(kRead, key);
+    if (is_read && !is_plain_name(name)) {
+      throw ConfigError("hydra: " + name + " = " + to_inline(value) + " (" + value.origin().text +
+                        "): a name with dots is one name; a.b is written a: {b: VALUE}");
+    }
+    if (is_group && !value.is_map()) {
+      throw ConfigError(about(key, value) + ": must be a map, as in hydra.run={dir: FOLDER}");
+    }
+    if (is_group) {
+      take(value, key + ".", found);
+    } else if (is_read) {
+      put(found.read, key, value);
     } else {
-      found.unread.push_back("hydra." + name + " (" + value.origin().text + ")");
+      for (const Leaf& leaf : leaves(value)) {
+        const std::string below = leaf.key();
+        found.unread.push_back("hydra." + (name.empty() ? key + "''" : key) +
+                               (below.empty() ? "" : "." + below) + " (" +
+                               leaf.value->origin().text + ")");
+      }
     }
   }
 }
@@ -54,27 +78,6 @@ void add_file(const Repository& repository, const std::string& primary, HydraKey
 std::string key_of(const std::string& text) {
   const size_t begin = std::min(text.find_first_not_of("+~"), text.size());
   return text.substr(begin, std::min(text.find_first_of("=@"), text.size()) - begin);
-}
-
-HydraKeys from_overrides(const std::vector<std::string>& overrides) {
-  HydraKeys found;
-  for (size_t i = 0; i < overrides.size(); ++i) {
-    const std::string& text = overrides[i];
-    if (!is_hydra_key(key_of(text))) continue;
-    const int number = static_cast<int>(i) + 1;
-    if (is_sweep(text)) {
-      throw ConfigError(about_hydra_sweep(text, number));
-    }
-    const Override item = parse_override(text, number);
-    const std::string name =
-        item.key.starts_with(kPrefix) ? item.key.substr(kPrefix.size()) : std::string();
-    if (item.kind == Override::Kind::kDelete || !is_read(name)) {
-      found.unread.push_back(item.key + " (" + item.origin() + ")");
-    } else {
-      put(found.read, name, *item.value);
-    }
-  }
-  return found;
 }
 
 }  // namespace
@@ -97,47 +100,100 @@ bool is_hydra_key(const std::string& key) {
   return key == "hydra" || key.starts_with("hydra.") || key.starts_with("hydra/");
 }
 
-HydraKeys hydra_keys(const ComposeRequest& request) {
-  const HydraKeys overridden = from_overrides(request.overrides);
-  Repository repository(request.search_path);
-  add_search_path(repository, overridden.read);
+HydraKeys hydra_keys(const std::vector<std::string>& overrides) {
   HydraKeys found;
-  add_file(repository, primary_name(request), found);
-  for (const std::string& name : leaf_keys(overridden.read)) {
-    found.read.set(name, *overridden.read.find(name));
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    const std::string& text = overrides[i];
+    if (!is_hydra_key(key_of(text))) continue;
+    const int number = static_cast<int>(i) + 1;
+    if (is_sweep(text)) {
+      throw ConfigError(about_hydra_sweep(text, number));
+    }
+    const Override item = parse_override(text, number);
+    const bool is_value = item.key.starts_with("hydra.") || (item.value && item.value->is_map());
+    if (item.kind == Override::Kind::kDelete || !is_value) {
+      found.unread.push_back(item.key + " (" + item.origin() + ")");
+      continue;
+    }
+    Node whole = Node::map({}, item.value->origin());
+    whole.set(item.key, *item.value);
+    take(*whole.child("hydra"), "", found);
   }
+  return found;
+}
+
+HydraKeys with_block(const Node& block, HydraKeys overridden) {
+  if (!block.is_map()) {
+    throw ConfigError("hydra = " + to_inline(block) + " (" + block.origin().text +
+                      "): must be a map, as in hydra: {run: {dir: FOLDER}}");
+  }
+  HydraKeys found;
+  take(block, "", found);
+  take(overridden.read, "", found);
   found.unread.insert(found.unread.end(), overridden.unread.begin(), overridden.unread.end());
   return found;
 }
 
 std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group) {
   Repository repository(request.search_path);
-  add_search_path(repository, hydra_keys(request).read);
+  add_search_path(repository, request, hydra_keys(request.overrides));
   return repository.options(group);
 }
 
-std::vector<std::string> add_search_path(Repository& repository, const Node& hydra) {
-  constexpr std::string_view kFile = "file://";
-  const Node* written = hydra.find("searchpath");
+namespace {
+
+constexpr std::string_view kFile = "file://", kPackage = "pkg://";
+
+/// As Hydra reads the name of a package.
+std::string package_name(const std::string& text) {
+  std::string name = text.substr(kPackage.size());
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name.substr(0, name.find_last_not_of('.') + 1);
+}
+
+/// Adds one folder, or returns why it is skipped.
+std::string add_place(Repository& repository, const std::string& text) {
+  if (text.starts_with(kPackage)) {
+    if (package_name(text) != "verl.trainer.config") {
+      return text + " is a folder inside a Python package, which cannot be opened here";
+    }
+    repository.add(embedded());
+    return "";
+  }
+  SearchPath place = folder(text.substr(kFile.size()));
+  const std::string absent = place.absent ? "there is no folder " + place.label : "";
+  repository.add(std::move(place));
+  return absent;
+}
+
+}  // namespace
+
+std::vector<std::string> add_search_path(Repository& repository, const ComposeRequest& request,
+                                         const HydraKeys& overridden) {
+  const Node* written = overridden.read.find("searchpath");
+  std::optional<ConfigFile> primary;
+  if (written == nullptr) {
+    primary = repository.load(primary_name(request));
+    written = primary ? primary->body.find("hydra.searchpath") : nullptr;
+  }
   if (written == nullptr) return {};
   const Node value = resolve_in(Node::map({}), *written, "hydra.searchpath");
-  std::vector<std::string> absent;
-  const std::string wanted = "hydra.searchpath=" + to_inline(*written) + " (" +
-                             written->origin().text +
-                             "): must be a list of folders, each as file:///FOLDER (pkg:// is a "
-                             "folder inside a Python package, which cannot be opened here)";
+  std::vector<std::string> skipped;
+  const std::string wanted = about("searchpath", *written) +
+                             ": must be a list of folders, each as file:///FOLDER "
+                             "(pkg://verl.trainer.config is verl's own files, which are here)";
   if (!value.is_list()) throw ConfigError(wanted);
   for (const Node& element : value.elements()) {
     const auto* text = element.get_if<std::string>();
-    if (text == nullptr || !text->starts_with(kFile)) throw ConfigError(wanted);
-    SearchPath place = folder(text->substr(kFile.size()));
-    if (place.absent) {
-      absent.push_back("hydra.searchpath (" + element.origin().text + "): there is no folder " +
-                       place.label + "; it is skipped");
+    if (text == nullptr || !(text->starts_with(kFile) || text->starts_with(kPackage))) {
+      throw ConfigError(wanted);
     }
-    repository.add(std::move(place));
+    const std::string reason = add_place(repository, *text);
+    if (reason.empty()) continue;
+    skipped.push_back("hydra.searchpath (" + element.origin().text + "): " + reason +
+                      "; it is skipped");
   }
-  return absent;
+  return skipped;
 }
 
 }  // namespace verlcpp::config

@@ -14,10 +14,12 @@ struct HydraKeys {
   std::vector<std::string> unread =
       {};  // the others with their origins: "hydra.verbose (run.yaml:3)"
 };
-/// The block of the primary file with the overrides on top, interpolations as written. Overrides of
-/// other keys are not looked at: they may be sweeps. ConfigError for a sweep over a key of Hydra,
-/// and for folders that are no texts.
-HydraKeys hydra_keys(const ComposeRequest& request);
+/// What overrides say under `hydra`, interpolations as written. Other keys are not looked at: they
+/// may be sweeps. ConfigError for a sweep over a key of Hydra, for folders that are no texts and
+/// for maps that are none.
+HydraKeys hydra_keys(const std::vector<std::string>& overrides);
+/// The block `hydra` of the composed files below them. ConfigError as above.
+HydraKeys with_block(const Node& block, HydraKeys overridden);
 
 /// config_name without ".yaml".
 std::string primary_name(const ComposeRequest& request);
@@ -28,8 +30,11 @@ std::string about_hydra_sweep(const std::string& text, int number);
 /// True for `hydra` and what is below it, config groups included.
 bool is_hydra_key(const std::string& key);
 
-/// Adds the folders of hydra.searchpath, whose interpolations (oc.env) are followed. Returns a line
-/// for each that is not there. ConfigError for anything but a list of file:// folders.
-std::vector<std::string> add_search_path(Repository& repository, const Node& hydra);
+/// Adds the folders of hydra.searchpath, the command line's or else the primary file's, whose
+/// interpolations (oc.env) are followed; pkg://verl.trainer.config is the embedded tree. Returns a
+/// line for each that is skipped: a folder that is not there, another package. ConfigError for
+/// anything but a list of file:// and pkg:// folders.
+std::vector<std::string> add_search_path(Repository& repository, const ComposeRequest& request,
+                                         const HydraKeys& overridden);
 
 }  // namespace verlcpp::config

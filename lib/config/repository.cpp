@@ -38,6 +38,16 @@ std::optional<std::string> package_header(const std::string& text) {
 
 }  // namespace
 
+void Repository::add(SearchPath path) {
+  const bool is_there = std::any_of(search_path_.begin(), search_path_.end(), [&](auto& known) {
+    return path.source == Origin::Source::kShipped && known.source == path.source &&
+           known.label == path.label;
+  });
+  if (is_there) return;
+  search_path_.push_back(std::move(path));
+  loaded_.clear();
+}
+
 std::optional<ConfigFile> Repository::load(const std::string& name) const {
   const auto known = loaded_.find(name);
   return known != loaded_.end() ? known->second : (loaded_[name] = read(name));

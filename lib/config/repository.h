@@ -21,10 +21,8 @@ class Repository {
  public:
   explicit Repository(std::vector<SearchPath> search_path) : search_path_(std::move(search_path)) {}
 
-  void add(SearchPath path) {
-    search_path_.push_back(std::move(path));
-    loaded_.clear();
-  }
+  /// The embedded tree is searched once, where it stands first.
+  void add(SearchPath path);
   /// "group/name" without ".yaml", or nothing. Throws ConfigError when the file is malformed.
   std::optional<ConfigFile> load(const std::string& name) const;
   /// Sorted, without duplicates; `group` may be "" for the top folder.

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "config/compose.h"
+#include "config/embedded.h"
 #include "helpers.h"
 #include "support/catch.h"
 
@@ -285,6 +286,10 @@ TEST_CASE("compose: an override that a later one beats is told") {
   CHECK(notes({"s.x=5", "s={y: 6}"}).empty());
   CHECK(notes({"s.x=5", "s={x: 5}"}).empty());
   CHECK(notes({"s.x=5", "s.y=5", "~n"}).empty());
+  // A name with a dot is one name.
+  CHECK(notes({"++f={a.b: 1}", "++f={a: {b: 2}}"}).empty());
+  CHECK(notes({"++f={a.b: 1}", "++f={a.b: 2}"}).size() == 1);
+  CHECK(notes({"++f={'': 1}", "++f={'': 2}"}).size() == 1);
   const ComposeRequest engines{{in_memory("conf", kEngines)},
                                "main",
                                {"model_engine=one", "a.actor.name=x", "model_engine=two"}};
@@ -329,13 +334,40 @@ TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused"
             "hydra.searchpath (override 1): there is no folder /nowhere/at/all; it is skipped"});
   fs::remove_all(place);
 
-  CHECK(compose_error(kValues, {"hydra.searchpath=[pkg://verl]"}) ==
-        "hydra.searchpath=['pkg://verl'] (override 1): must be a list of folders, each as "
-        "file:///FOLDER (pkg:// is a folder inside a Python package, which cannot be opened here)");
+  const std::string wanted =
+      " (override 1): must be a list of folders, each as file:///FOLDER (pkg://verl.trainer.config "
+      "is verl's own files, which are here)";
+  CHECK(compose_error(kValues, {"hydra.searchpath=[conf]"}) ==
+        "hydra.searchpath = [conf]" + wanted);
+  CHECK(compose_error(kValues, {"hydra.searchpath=null"}) == "hydra.searchpath = null" + wanted);
   CHECK(contains(compose_error({{"main.yaml", "hydra: 1\n"}}),
                  "hydra = 1 (conf/main.yaml:1): must be a map"));
   CHECK(contains(compose_error(kValues, {"mine=a", "g/x=b", "hydra.searchpath=[file:///nowhere]"}),
                  "there is no group g/x in conf, /nowhere (no such folder)"));
+}
+
+TEST_CASE("compose: pkg://verl.trainer.config is the embedded tree, other packages are skipped") {
+  const Files files = {{"main.yaml", "defaults: [{algorithm@mine: rollout_correction}]\n"}};
+  const auto given = [&](const std::string& places) {
+    return compose({{in_memory("mine", files)}, "main", {"hydra.searchpath=[" + places + "]"}});
+  };
+  for (const char* place : {"pkg://verl.trainer.config", "pkg://verl/trainer/config/"}) {
+    const Composed found = given(place);
+    CHECK(found.notes.empty());
+    CHECK(found.tree.find("mine")->items()[0].second.origin().text.starts_with("conf/algorithm/"));
+  }
+  const Composed both = given("pkg://my.package,pkg://verl.trainer.config");
+  CHECK(both.notes == std::vector<std::string>{
+                          "hydra.searchpath (override 1): pkg://my.package is a folder inside a "
+                          "Python package, which cannot be opened here; it is skipped"});
+  // Searched where it stands already.
+  const std::string error = config_error([] {
+    compose({{in_memory("mine", {}), embedded()},
+             "main",
+             {"hydra.searchpath=[pkg://verl.trainer.config]"}});
+  });
+  CHECK(contains(error, "there is no main.yaml in mine, conf"));
+  CHECK(!contains(error, "conf, conf"));
 }
 
 TEST_CASE("compose: Hydra's keys that nothing reads have no effect, and are named") {
@@ -377,4 +409,66 @@ TEST_CASE("compose: folders under hydra are handed on, overrides before the prim
       "hydra.sweep.dir=a,b (override 1): is a sweep, and a key under hydra takes one value (the "
       "folders of -m come from hydra.sweep.dir and hydra.sweep.subdir); a name with a comma stands "
       "in quotes that the shell leaves there: \"hydra.sweep.dir='x,y'\"");
+}
+
+TEST_CASE("compose: a block hydra of a file that is listed counts, below the outer ones") {
+  const auto hydra = [](const Files& files, const std::vector<std::string>& overrides) {
+    return to_inline(compose({{in_memory("conf", files)}, "main", overrides}).hydra);
+  };
+  Files files = {{"main.yaml", "defaults: [inner, _self_]\n"},
+                 {"inner.yaml", "hydra: {sweep: {dir: a, subdir: b}}\nx: 1\n"}};
+  CHECK(hydra(files, {}) == "{sweep: {dir: a, subdir: b}}");
+  CHECK(tree_text(files) == "{x: 1}");
+  files["main.yaml"] += "hydra: {sweep: {dir: c}}\n";
+  CHECK(hydra(files, {"hydra.sweep.subdir=d"}) == "{sweep: {dir: c, subdir: d}}");
+  // Under the package of a group it is a key like any other.
+  files = {{"main.yaml", "defaults: [g: a]\n"}, {"g/a.yaml", "hydra: {run: {dir: a}}\n"}};
+  CHECK(hydra(files, {}) == "{}");
+  CHECK(tree_text(files) == "{g: {hydra: {run: {dir: a}}}}");
+  files["g/a.yaml"] = "# @package _global_\n" + files["g/a.yaml"];
+  CHECK(hydra(files, {}) == "{run: {dir: a}}");
+  files["g/a.yaml"] += "x: 1\n";
+  files["main.yaml"] = "defaults: [g: a]\nhydra: {searchpath: []}\n";
+  CHECK(tree_text(files) == "{x: 1}");
+  files["g/a.yaml"] = "# @package _global_\nhydra: {searchpath: []}\n";
+  CHECK(
+      compose_error(files) ==
+      "hydra.searchpath = [] (conf/g/a.yaml:2): only the primary file, main.yaml, and the command "
+      "line can set it");
+}
+
+TEST_CASE("compose: maps under hydra set the folders that they name") {
+  const Files files = {{"main.yaml", "hydra: {run: {dir: a}, sweep: {dir: b}}\n"}};
+  const auto hydra = [&](const std::vector<std::string>& overrides) {
+    return to_inline(compose({{in_memory("conf", files)}, "main", overrides}).hydra);
+  };
+  CHECK(hydra({"hydra.run={dir: x}"}) == "{run: {dir: x}, sweep: {dir: b}}");
+  CHECK(hydra({"++hydra.sweep={subdir: x}"}) == "{run: {dir: a}, sweep: {dir: b, subdir: x}}");
+  CHECK(hydra({"hydra={run: {dir: x}}"}) == "{run: {dir: x}, sweep: {dir: b}}");
+  CHECK(hydra({"hydra.run={}"}) == "{run: {dir: a}, sweep: {dir: b}}");
+  const auto refused = [&](const std::string& text) { return compose_error(files, {text}); };
+  CHECK(refused("hydra.run={dir: [x]}") == "hydra.run.dir = [x] (override 1): must name a folder");
+  CHECK(refused("hydra.run=x") ==
+        "hydra.run = 'x' (override 1): must be a map, as in hydra.run={dir: FOLDER}");
+  CHECK(contains(
+      compose({{in_memory("conf", files)}, "main", {"hydra.run={dir: x, more: 1}"}}).notes.at(0),
+      "hydra.run.more (override 1) has no effect"));
+}
+
+TEST_CASE("compose: names under hydra that are empty or hold dots") {
+  const auto of = [](const std::string& block) {
+    return compose({{in_memory("conf", {{"main.yaml", block}})}, "main", {}});
+  };
+  CHECK(compose_error({{"main.yaml", "hydra: {run.dir: x}\n"}}) ==
+        "hydra: run.dir = 'x' (conf/main.yaml:1): a name with dots is one name; a.b is written a: "
+        "{b: "
+        "VALUE}");
+  CHECK(of("hydra: {a.b: 1, '': 2, job: {env: {c.d: 3, '': {}}}, run: {a.b: 4}}\n")
+            .notes.at(0)
+            .starts_with(
+                "hydra.a.b (conf/main.yaml:1), hydra.'' (conf/main.yaml:1), hydra.job.env.c.d "
+                "(conf/main.yaml:1), hydra.job.env.'' (conf/main.yaml:1), hydra.run.a.b "));
+  const Composed sweep = of("hydra: {sweeper: {params: {a.b: '1,2', c: '3,4'}}}\n");
+  CHECK(to_inline(sweep.hydra) == "{sweeper: {params: {a.b: '1,2', c: '3,4'}}}");
+  CHECK(sweep.notes.empty());
 }
