@@ -41,8 +41,9 @@ fi
 
 # The library of YAML is not instrumented; a container it fills with our strings would be a false alarm.
 export ASAN_OPTIONS=detect_container_overflow=0
+python3 scripts/embed_conf.py conf "$folder/embedded.cpp" "$folder/embedded.d"
 objects=()
-for source in lib/base/error.cpp lib/config/*.cpp test/config/fuzz_config.cpp; do
+for source in lib/base/error.cpp lib/config/*.cpp "$folder/embedded.cpp" test/config/fuzz_config.cpp; do
   object="$folder/$(basename "${source%.cpp}").o"
   if [ ! -e "$object" ] || [ -n "$(find lib/base/*.h lib/config/*.h "$source" -newer "$object" -print -quit)" ]; then
     "$compiler" "${flags[@]}" -fsanitize=fuzzer-no-link -Ilib -c "$source" -o "$object"
@@ -66,6 +67,12 @@ a.b=[1,{c: 'x\'y'},${d}]
 LINES
 printf '2defaults: [g: a, _self_]\nk: ${oc.select:g.x,"a${m}"}\nm: ${oc.env:HOME}\n%%%%%% g/a\n# @package _global_\nx: 1\n>+y={z: 1}\n>~m\n' \
   >"$folder/corpus/tree"
+seed_tree() {
+  printf "2$2" >"$folder/corpus/$1"
+}
+seed_tree tree_hydra 'defaults: [g, _self_]\nhydra: {run: {dir: "${now:%%Y}"}, sweeper: {params: {a.b: "1,2"}}, a.b: 1, "": {"": 2}}\n%%%%%% g\nhydra: {sweep: {dir: x, subdir: y}}\nk: ${hydra:run.dir}\n>hydra.run={dir: z}\n>++hydra.sweep={dir: x,a.b: 1}\n'
+seed_tree tree_run_dir 'hydra: {run.dir: x, searchpath: [pkg://verl.trainer.config, "file:///x"]}\n>hydra.searchpath=[pkg://a]\n'
+seed_tree tree_names 'a.b: 1\na: {b: 2, "": 3}\n"": {c.d: {e: 4}}\n>++m={a.b: 1}\n>++m={a: {b: 2}}\n>++m={"": 1}\n>~a.b\n'
 cat >"$folder/words" <<'WORDS'
 "${"
 "oc.select:"
@@ -73,6 +80,13 @@ cat >"$folder/words" <<'WORDS'
 "oc.decode:"
 "defaults:"
 "_self_"
+"hydra: {"
+"hydra."
+"run.dir"
+"searchpath"
+"sweeper: {params: {"
+"\"\": "
+"pkg://"
 "override "
 "optional "
 "# @package "

@@ -43,9 +43,20 @@ void try_override(const std::string& text) {
 void try_yaml(const std::string& text) {
   const Node tree = parse_yaml(text, "f.yaml");
   const std::string shown = to_yaml(tree);
+  try_leaves(tree);
   if (tree.is_scalar()) return;
   require(same_values(parse_yaml(shown, "f.yaml"), tree), "a tree prints as another", shown);
   refused_or([&] { resolve(tree); });
+}
+
+/// Leaves lead to their values, and keys somewhere.
+void try_leaves(const Node& tree) {
+  for (const Leaf& leaf : leaves(tree)) {
+    require(tree.at(leaf.path) != nullptr, "a leaf is not where it is", leaf.key());
+  }
+  for (const std::string& key : leaf_keys(tree)) {
+    require(tree.find(key) != nullptr, "a key finds nothing", key);
+  }
 }
 
 /// Lines that begin with > are overrides, those behind a line `%%% NAME` the file NAME.yaml.
@@ -65,7 +76,10 @@ void try_tree(const std::string& text) {
       files[name] += line + "\n";
     }
   }
-  resolve(compose({{in_memory("conf", files)}, "main", overrides}).tree);
+  const Composed composed = compose({{in_memory("conf", files)}, "main", overrides});
+  try_leaves(composed.tree);
+  try_leaves(composed.hydra);
+  resolve(composed.tree, {0, composed.hydra});
 }
 
 }  // namespace
