@@ -108,6 +108,39 @@ std::string hydra_folder(const config::Composed& composed, const std::string& ke
   return text != nullptr ? *text : config::to_inline(name);
 }
 
+std::vector<std::string> idle_folders(const config::Composed& composed, bool multirun) {
+  const config::Node& hydra = composed.hydra;
+  const bool has_run = hydra.find("run") != nullptr, has_sweep = hydra.find("sweep") != nullptr;
+  std::vector<std::string> lines;
+  const auto look_at = [&](const std::string& key, const std::string& rest) {
+    const config::Node* node = hydra.find(key);
+    if (node == nullptr) return;
+    const bool by_file = node->origin().source != config::Origin::Source::kOverride;
+    if (by_file && has_run && has_sweep) return;
+    lines.push_back("hydra." + key + " (" + node->origin().text + ") has no effect " + rest);
+  };
+  if (multirun) {
+    look_at("run.dir", "with -m; a job's folder is hydra.sweep.dir/hydra.sweep.subdir");
+  } else {
+    look_at("sweep.dir", "without -m; a run's folder is hydra.run.dir");
+    look_at("sweep.subdir", "without -m; a run's folder is hydra.run.dir");
+  }
+  return lines;
+}
+
+std::string about_sweep_in_file(const config::Composed& composed) {
+  const config::Node* params = composed.hydra.find("sweeper.params");
+  if (params == nullptr || params->is_null()) return "";
+  if (params->is_map() && params->items().empty()) return "";
+  const bool is_named = params->is_map() && params->items()[0].second.is_scalar();
+  const config::Node* value = is_named ? &params->items()[0].second : nullptr;
+  const auto* text = value == nullptr ? nullptr : value->get_if<std::string>();
+  return "hydra.sweeper.params = " + config::to_inline(*params) + " (" + params->origin().text +
+         "): a sweep is written on the command line, behind -m, as in " +
+         (text == nullptr ? "actor_rollout_ref.rollout.n=2,4"
+                          : params->items()[0].first + "=" + *text);
+}
+
 void write_hydra_files(const std::string& folder, const train::TrainConfig& config,
                        const config::Node& tree, const std::vector<std::string>& overrides) {
   const fs::path place = fs::path(folder) / ".hydra";

@@ -35,6 +35,13 @@ void set_output_folder(config::RunFacts& facts, const std::string& folder);
 std::string hydra_folder(const config::Composed& composed, const std::string& key,
                          const std::string& otherwise, const config::RunFacts& facts);
 
+/// A line for each folder under `hydra` that only runs of the other kind have, with or without -m.
+/// A file may set those of both.
+std::vector<std::string> idle_folders(const config::Composed& composed, bool multirun);
+/// The sweep that files write, hydra.sweeper.params, as a line that says where it has to stand; ""
+/// when there is none.
+std::string about_sweep_in_file(const config::Composed& composed);
+
 /// As Hydra does: `folder`/.hydra/config.yaml, though resolved, and overrides.yaml. A run of the
 /// former is the same run. DeviceError when they cannot be written.
 void write_hydra_files(const std::string& folder, const train::TrainConfig& config,

@@ -179,6 +179,12 @@ void refuse_sweeps(const std::vector<std::string>& overrides) {
   if (!problems.empty()) throw ConfigError(problems);
 }
 
+void add_notes_without_sweep(const config::Composed& composed, std::vector<std::string>& notes) {
+  for (std::string& line : idle_folders(composed, false)) notes.push_back(std::move(line));
+  const std::string sweep = about_sweep_in_file(composed);
+  if (!sweep.empty()) notes.push_back(sweep + "; here it has no effect");
+}
+
 int run(const Options& options, Clock::time_point start) {
   // A file that may not grow any more (ulimit -f) is a failed write with a message, not a death.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -214,7 +220,9 @@ int run(const Options& options, Clock::time_point start) {
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  return perform(options, tree, checked(options, tree, folder, composed.notes), folder, start);
+  std::vector<std::string> notes = composed.notes;
+  if (job.empty()) add_notes_without_sweep(composed, notes);
+  return perform(options, tree, checked(options, tree, folder, notes), folder, start);
 }
 
 }  // namespace

@@ -107,6 +107,27 @@ void check_name(const std::string& folder) {
   }
 }
 
+/// As in Hydra a job may have a folder elsewhere, by an absolute path, or the sweep's own; but not
+/// one that `..` leads to, or that holds the sweep's.
+void check_inside(const config::Composed& composed, const std::string& sweep,
+                  const std::string& subdir, const std::string& folder) {
+  std::error_code ignored;
+  const auto whole = [&](const std::string& path) {
+    return fs::absolute(path, ignored).lexically_normal();
+  };
+  const auto leads_up = [](const fs::path& path) { return !path.empty() && *path.begin() == ".."; };
+  const fs::path job = whole(folder), all = whole(sweep);
+  const fs::path down = all.lexically_relative(job);
+  const bool is_outside = fs::path(subdir).is_relative() && leads_up(job.lexically_relative(all));
+  const bool holds_all = !leads_up(down) && down != ".";
+  if (!is_outside && !holds_all) return;
+  const config::Node* set = composed.hydra.find("sweep.subdir");
+  throw ConfigError("hydra.sweep.subdir = " + subdir + " (" +
+                    (set == nullptr ? "default" : set->origin().text) + "): leads to " + folder +
+                    ", " + (holds_all ? "which holds" : "outside of") + " hydra.sweep.dir, " +
+                    sweep + "; valid: a folder below it, as by default ${hydra.job.num}");
+}
+
 class Planner {
  public:
   Planner(const Options& options, std::time_t now) : options_(options) {
@@ -139,6 +160,11 @@ class Planner {
     Options options = options_;
     options.overrides = planned.job.overrides;
     const config::Composed composed = config::compose(compose_request(options));
+    const std::string in_file = about_sweep_in_file(composed);
+    if (!in_file.empty()) throw ConfigError(in_file);
+    if (number == 0) {
+      for (std::string& line : idle_folders(composed, true)) plan_.notes.push_back(std::move(line));
+    }
     const config::RunFacts facts = place(number, options, composed);
     const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
     if (!is_new) {
@@ -172,6 +198,7 @@ class Planner {
     }
     const std::string below = hydra_folder(composed, "sweep.subdir", kSweepSubdir, facts);
     planned.folder = (fs::path(folder) / below).lexically_normal().string();
+    check_inside(composed, folder, below, planned.folder);
     check_name(planned.folder);
     set_output_folder(facts, planned.folder);
     return facts;

@@ -313,6 +313,66 @@ TEST_CASE("-m with --dry-run and --cfg job shows every job and writes nothing") 
   CHECK_THAT(bad.out, ContainsSubstring("== job 1 ("));
 }
 
+TEST_CASE("folders that a run of this kind does not have are named") {
+  const TemporaryFolder folder;
+  const std::string& place = folder.path();
+  const Outcome many = expect_success(sweep(place, 1, {"hydra.run.dir=x", "--dry-run"}));
+  CHECK_THAT(many.out, ContainsSubstring(") has no effect with -m; a job's folder is "
+                                         "hydra.sweep.dir/hydra.sweep.subdir\n== job 0"));
+  CHECK_THAT(many.out, !ContainsSubstring("without -m"));
+  const Outcome one = expect_success(
+      quickstart(place, 1, {"hydra.sweep.dir=x", "hydra.sweep={subdir: y}", "--dry-run"}));
+  for (const char* key : {"hydra.sweep.dir (override ", "hydra.sweep.subdir (override "}) {
+    CHECK_THAT(one.out, ContainsSubstring(std::string("note: ") + key));
+  }
+  CHECK_THAT(one.out, ContainsSubstring(") has no effect without -m; a run's folder is "
+                                        "hydra.run.dir\n"));
+  // A file may set those of both kinds.
+  folder.write("both.yaml",
+               "defaults: [quickstart, _self_]\nhydra: {run: {dir: x}, sweep: {dir: y}}\n");
+  const std::vector<std::string> both = {"--config-dir=" + place, "--config-name=both"};
+  CHECK_THAT(expect_success(with(both, {"--dry-run"})).out, !ContainsSubstring("no effect"));
+  CHECK_THAT(expect_success(with(both, {"--dry-run", "-m"})).out, !ContainsSubstring("no effect"));
+}
+
+TEST_CASE("a sweep in a file is not run, and says where it has to stand") {
+  const TemporaryFolder folder;
+  folder.write("main.yaml",
+               "defaults: [quickstart, _self_]\n"
+               "hydra: {sweeper: {params: {actor_rollout_ref.rollout.n: '2,4'}}}\n");
+  const std::vector<std::string> words = {"--config-dir=" + folder.path(), "--config-name=main",
+                                          "--dry-run"};
+  const std::string text =
+      "hydra.sweeper.params = {actor_rollout_ref.rollout.n: '2,4'} (" + folder.path() +
+      "/main.yaml:2): a sweep is written on the command line, behind -m, as in "
+      "actor_rollout_ref.rollout.n=2,4";
+  CHECK_THAT(expect_success(words).out,
+             ContainsSubstring("note: " + text + "; here it has no effect\n"));
+  const Outcome refused = run_binary(with(words, {"-m"}));
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("  job 0: " + text + "\n"));
+  CHECK(expect_success(with(words, {"--cfg", "job"})).err.empty());
+}
+
+TEST_CASE("a job's folder is not above the sweep's") {
+  const TemporaryFolder folder;
+  const std::string& place = folder.path();
+  const auto outcome = [&](const std::string& subdir) {
+    return run_binary(sweep(place, 1, {"hydra.sweep.subdir=" + subdir, "--cfg", "job"}));
+  };
+  for (const std::string& inside :
+       {std::string("a/../b"), std::string("."), std::string("../sweep/c"), place + "/else"}) {
+    INFO(inside);
+    CHECK(outcome(inside).code == 0);
+  }
+  CHECK_THAT(outcome("..").err, ContainsSubstring("hydra.sweep.subdir = .. (override ") &&
+                                    ContainsSubstring("): leads to " + place) &&
+                                    ContainsSubstring("which holds hydra.sweep.dir, " + place +
+                                                      "/sweep; valid: a folder below it"));
+  CHECK_THAT(outcome("../else").err, ContainsSubstring("outside of hydra.sweep.dir, "));
+  CHECK_THAT(outcome(place).err, ContainsSubstring("which holds hydra.sweep.dir, "));
+}
+
 TEST_CASE("one sweep at a time has a folder; without a name each has a new one") {
   const TemporaryFolder folder;
   const std::string& place = folder.path();
