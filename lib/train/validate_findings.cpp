@@ -7,10 +7,40 @@
 
 namespace verlcpp::train {
 
+namespace {
+
+/// Also where a name on the way is empty or holds dots.
+const config::Node* find_joined(const config::Node& node, std::string_view key) {
+  if (!node.is_map()) return nullptr;
+  for (const auto& [name, child] : node.items()) {
+    if (!key.starts_with(name)) continue;
+    if (key.size() == name.size()) return &child;
+    if (key[name.size()] != '.') continue;
+    const config::Node* found = find_joined(child, key.substr(name.size() + 1));
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+/// Of a map whose own origin is the shipped tree's, the first value's that a user has put into it.
+const config::Origin& origin_of(const config::Node& node) {
+  using Source = config::Origin::Source;
+  if (node.origin().source != Source::kShipped) return node.origin();
+  const config::Origin* by_user = nullptr;
+  for (const config::Leaf& leaf : config::leaves(node)) {
+    const config::Origin& origin = leaf.value->origin();
+    if (origin.source != Source::kShipped && by_user == nullptr) by_user = &origin;
+  }
+  return by_user == nullptr ? node.origin() : *by_user;
+}
+
+}  // namespace
+
 std::string Findings::about(const std::string& key) const {
   const config::Node* node = tree_.find(key);
+  if (node == nullptr) node = find_joined(tree_, key);
   if (node == nullptr) return key + " (missing)";
-  return key + " = " + config::to_inline(*node) + " (" + node->origin().text + ")";
+  return key + " = " + config::to_inline(*node) + " (" + origin_of(*node).text + ")";
 }
 
 void Findings::add(const std::string& key, const std::string& text) {

@@ -6,6 +6,8 @@
 #include "config/yaml.h"
 #include "setup.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
+#include "train/config_changes.h"
 #include "train/key_kinds.h"
 #include "train/validate.h"
 #include "train/validate_checks.h"
@@ -255,6 +257,30 @@ TEST_CASE("a printed tree says the same as the one that was printed") {
   CHECK_THAT(findings.warnings()[1],
              ContainsSubstring("says why): " + kA + "actor.megatron.param_offload (dump.yaml:") &&
                  !ContainsSubstring(", "));
+}
+
+TEST_CASE("findings name what a user has put into a shipped map, whatever its name is") {
+  const config::Origin shipped{"conf/x.yaml:1", config::Origin::Source::kShipped};
+  config::Node tree = config::Node::map({}, shipped);
+  tree.set("a", config::Node::map({}, shipped));
+  tree.set("a.own", config::Node(1.0, shipped));
+  const auto about = [&](const std::string& key) { return Findings(tree).about(key); };
+  CHECK(about("a") == "a = {own: 1.0} (conf/x.yaml:1)");
+  for (const char* name : {"b.c", ""}) {
+    tree.find("a")->items().emplace_back(name, config::Node(true, kByUser));
+  }
+  CHECK(about("a") == "a = {own: 1.0, b.c: True, '': True} (run.yaml:7)");
+  CHECK(about("a.b.c") == "a.b.c = True (run.yaml:7)");
+  CHECK(about("a.") == "a. = True (run.yaml:7)");
+  CHECK(about("a.b") == "a.b (missing)");
+}
+
+TEST_CASE("keys that changed since a save, whatever their names are") {
+  const test::TemporaryFolder folder;
+  const std::string saved = folder.write("config.yaml", "a.b: 1\na: {b: 2, c: 3}\n");
+  CHECK(changed_keys(saved, "a.b: 4\na: {b: 2, c: 5}\n'': 6\n") ==
+        "'': absent -> 6, a.c: 3 -> 5, a.b: 1 -> 4");
+  CHECK(changed_keys(saved, "a.b: 1\na: {b: 2, c: 3}\n").empty());
 }
 
 TEST_CASE("free keys of the optimizer") {
