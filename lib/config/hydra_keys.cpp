@@ -27,6 +27,14 @@ std::string about(const std::string& name, const Node& value) {
   return "hydra." + name + " = " + to_inline(value) + " (" + value.origin().text + ")";
 }
 
+/// Names are whole here: those of a sweep are keys.
+void add_params(Node& there, const Map& params) {
+  for (const auto& item : params) {
+    std::erase_if(there.items(), [&](const auto& old) { return old.first == item.first; });
+    there.items().push_back(item);
+  }
+}
+
 /// A folder is a text; the search path is looked at where it is used.
 void put(Node& found, const std::string& name, const Node& value) {
   const bool text = value.get_if<std::string>() != nullptr ||
@@ -36,15 +44,11 @@ void put(Node& found, const std::string& name, const Node& value) {
   if (is_folder && (!text || (empty != nullptr && empty->empty()))) {
     throw ConfigError(about(name, value) + ": must name a folder");
   }
-  const Node* params = found.find("sweeper.params");
-  const bool adds = name == "sweeper.params" && value.is_map() && params != nullptr;
-  if (!adds || !params->is_map()) return found.set(name, value);
-  Node merged = *params;
-  for (const auto& [key, each] : value.items()) {
-    std::erase_if(merged.items(), [&](const auto& item) { return item.first == key; });
-    merged.items().emplace_back(key, each);
+  Node* params = name == "sweeper.params" ? found.find(name) : nullptr;
+  if (params != nullptr && params->is_map() && value.is_map()) {
+    return add_params(*params, value.items());
   }
-  found.set(name, std::move(merged));
+  found.set(name, value);
 }
 
 /// What the map `block` says, which stands at hydra.`prefix`.

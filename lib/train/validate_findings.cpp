@@ -37,7 +37,7 @@ const config::Origin& origin_of(const config::Node& node) {
 }  // namespace
 
 std::string Findings::about(const std::string& key) const {
-  const config::Node* node = tree_.find(key);
+  const config::Node* node = key.ends_with('.') ? nullptr : tree_.find(key);
   if (node == nullptr) node = find_joined(tree_, key);
   if (node == nullptr) return key + " (missing)";
   return key + " = " + config::to_inline(*node) + " (" + origin_of(*node).text + ")";

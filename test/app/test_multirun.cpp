@@ -340,15 +340,14 @@ TEST_CASE("a sweep in a file is not run, and says where it has to stand") {
   folder.write("main.yaml",
                "defaults: [quickstart, _self_]\n"
                "hydra: {sweeper: {params: {actor_rollout_ref.rollout.n: '2,4'}}}\n");
-  const std::vector<std::string> words = {"--config-dir=" + folder.path(), "--config-name=main",
-                                          "--dry-run"};
+  const std::vector<std::string> words = {"--config-dir=" + folder.path(), "--config-name=main"};
   const std::string text =
       "hydra.sweeper.params = {actor_rollout_ref.rollout.n: '2,4'} (" + folder.path() +
       "/main.yaml:2): a sweep is written on the command line, behind -m, as in "
       "actor_rollout_ref.rollout.n=2,4";
-  CHECK_THAT(expect_success(words).out,
+  CHECK_THAT(expect_success(with(words, {"--dry-run"})).out,
              ContainsSubstring("note: " + text + "; here it has no effect\n"));
-  const Outcome refused = run_binary(with(words, {"-m"}));
+  const Outcome refused = run_binary(with(words, {"--dry-run", "-m"}));
   CHECK(refused.code == 2);
   CHECK_THAT(refused.err, ContainsSubstring("  job 0: " + text + "\n"));
   CHECK(expect_success(with(words, {"--cfg", "job"})).err.empty());

@@ -471,4 +471,10 @@ TEST_CASE("compose: names under hydra that are empty or hold dots") {
   const Composed sweep = of("hydra: {sweeper: {params: {a.b: '1,2', c: '3,4'}}}\n");
   CHECK(to_inline(sweep.hydra) == "{sweeper: {params: {a.b: '1,2', c: '3,4'}}}");
   CHECK(sweep.notes.empty());
+  CHECK(to_inline(compose({{in_memory("conf", {{"main.yaml",
+                                                "hydra: {sweeper: {params: {a.b: x, c: "
+                                                "y}}}\n"}})},
+                           "main",
+                           {"++hydra.sweeper.params={a.b: z}"}})
+                      .hydra) == "{sweeper: {params: {c: y, a.b: z}}}");
 }
