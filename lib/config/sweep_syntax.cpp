@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kFunctions = {"choice", "range",   "glob", "interval",
                                                         "sort",   "shuffle", "tag"};
+constexpr std::array<std::string_view, 4> kCasts = {"int", "float", "bool", "str"};
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
@@ -80,6 +81,60 @@ SweepArgument argument(std::string_view text, Piece piece) {
           trimmed_piece(text, {equals + 1, piece.end})};
 }
 
+template <size_t N>
+bool among(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// sort([b,a]) and shuffle([b,a]): one list, sorted.
+bool is_of_list(std::string_view text, const SweepCall& call) {
+  if (call.name != "sort" && call.name != "shuffle") return false;
+  std::vector<Piece> positional;
+  for (const SweepArgument& argument : call.arguments) {
+    if (argument.name.empty() || argument.name == "list") positional.push_back(argument.value);
+  }
+  return positional.size() == 1 && !positional[0].empty() && text[positional[0].begin] == '[';
+}
+
+/// The call that `piece` is of one of `names`.
+template <size_t N>
+std::optional<SweepCall> call_of(const std::array<std::string_view, N>& names,
+                                 std::string_view text, Piece piece) {
+  const size_t name_end = end_of_name(text, piece);
+  const std::string_view name = text.substr(piece.begin, name_end - piece.begin);
+  const size_t bracket = after_space(text, name_end, piece.end);
+  if (!among(names, name) || bracket == piece.end || text[bracket] != '(') return std::nullopt;
+  const auto [pieces, close] = split_at_commas(text.substr(0, piece.end), bracket + 1);
+  if (close == piece.end) throw GrammarError{"nothing closes this (", bracket};
+  if (text[close] != ')') throw GrammarError{"expected , or )", close};
+  const size_t behind = after_space(text, close + 1, piece.end);
+  if (behind != piece.end) {
+    throw GrammarError{"there is text after " + std::string(name) + "(...); " + kKnownSweeps,
+                       behind};
+  }
+  SweepCall call{name, piece.begin, {}};
+  if (pieces.size() == 1 && pieces[0].empty()) return call;
+  for (const Piece& each : pieces) {
+    call.arguments.push_back(argument(text, each));
+    if (call.arguments.back().value.empty()) {
+      throw GrammarError{"a value is missing; an empty string is ''", each.begin};
+    }
+  }
+  return call;
+}
+
+/// A cast of several values; who reads one value says what is wrong with it.
+std::optional<SweepCall> cast_in(std::string_view text, Piece piece) {
+  try {
+    const std::optional<SweepCall> call = call_of(kCasts, text, piece);
+    if (!call || call->arguments.empty()) return std::nullopt;
+    if (call->arguments.size() > 1) return call;
+    return sweep_in(text, call->arguments[0].value) ? call : std::nullopt;
+  } catch (const GrammarError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Piece trimmed_piece(std::string_view text, Piece piece) {
@@ -102,29 +157,12 @@ std::pair<std::vector<Piece>, size_t> split_at_commas(std::string_view text, siz
   return {pieces, end};
 }
 
-std::optional<SweepCall> call_in(std::string_view text, Piece piece) {
-  const size_t name_end = end_of_name(text, piece);
-  const std::string_view name = text.substr(piece.begin, name_end - piece.begin);
-  const size_t bracket = after_space(text, name_end, piece.end);
-  const bool known = std::find(kFunctions.begin(), kFunctions.end(), name) != kFunctions.end();
-  if (!known || bracket == piece.end || text[bracket] != '(') return std::nullopt;
-  const auto [pieces, close] = split_at_commas(text.substr(0, piece.end), bracket + 1);
-  if (close == piece.end) throw GrammarError{"nothing closes this (", bracket};
-  if (text[close] != ')') throw GrammarError{"expected , or )", close};
-  const size_t behind = after_space(text, close + 1, piece.end);
-  if (behind != piece.end) {
-    throw GrammarError{"there is text after " + std::string(name) + "(...); " + kKnownSweeps,
-                       behind};
-  }
-  SweepCall call{name, piece.begin, {}};
-  if (pieces.size() == 1 && pieces[0].empty()) return call;
-  for (const Piece& each : pieces) {
-    call.arguments.push_back(argument(text, each));
-    if (call.arguments.back().value.empty()) {
-      throw GrammarError{"a value is missing; an empty string is ''", each.begin};
-    }
-  }
-  return call;
+std::optional<SweepCall> sweep_in(std::string_view text, Piece piece) {
+  const std::optional<SweepCall> call = call_of(kFunctions, text, piece);
+  if (call) return is_of_list(text, *call) ? std::nullopt : call;
+  return cast_in(text, piece);
 }
+
+bool is_cast(const SweepCall& call) { return among(kCasts, call.name); }
 
 }  // namespace verlcpp::config

@@ -32,14 +32,17 @@ struct SweepArgument {
   std::string name;  // "" for one by position
   Piece value;
 };
-/// A call of choice, range, glob, interval, sort, shuffle or tag.
+/// A call of choice, range, glob, interval, sort, shuffle, tag, or of a cast of one of these.
 struct SweepCall {
   std::string_view name;
   size_t at = 0;  // where it begins
   std::vector<SweepArgument> arguments;
 };
-/// The call that `piece`, which is trimmed, is; nothing when it does not begin like one. Throws
-/// GrammarError for a missing argument and for text behind the call.
-std::optional<SweepCall> call_in(std::string_view text, Piece piece);
+/// The sweep that `piece`, which is trimmed, is; nothing when it does not begin like one, or is one
+/// value: sort([b,a]) and int(3.5) are. Throws GrammarError for a missing argument and for text
+/// behind the call.
+std::optional<SweepCall> sweep_in(std::string_view text, Piece piece);
+/// Whether it is int(), float(), bool() or str() of several values.
+bool is_cast(const SweepCall& call);
 
 }  // namespace verlcpp::config

@@ -50,6 +50,7 @@ class Evaluator {
     if (call.name == "sort") return sorted(call);
     if (call.name == "shuffle") return shuffled(call);
     if (call.name == "tag") return tagged(call);
+    if (is_cast(call)) return cast(call);
     fail(call, std::string("has no list of values to run; ") + kKnownSweeps);
   }
 
@@ -60,7 +61,7 @@ class Evaluator {
       if (piece.empty()) {
         throw GrammarError{"a value is missing; an empty string is ''", piece.begin};
       }
-      if (call_in(text_, piece)) {
+      if (sweep_in(text_, piece)) {
         throw GrammarError{std::string("a sweep inside of a list of values; ") + kKnownSweeps,
                            piece.begin};
       }
@@ -198,7 +199,7 @@ class Evaluator {
   std::vector<std::string> inner(const SweepCall& call, const std::vector<Piece>& pieces) const {
     if (pieces.empty()) fail(call, "needs at least one value");
     if (pieces.size() == 1) {
-      if (const auto sweep = call_in(text_, pieces[0])) return values(*sweep);
+      if (const auto sweep = sweep_in(text_, pieces[0])) return values(*sweep);
     }
     return elements(pieces);
   }
@@ -260,10 +261,29 @@ class Evaluator {
     return values;
   }
 
+  /// Each value cast; str() leaves them as they are written, and so typed again, as Hydra does.
+  std::vector<std::string> cast(const SweepCall& call) const {
+    std::vector<std::string> values = inner(call, positional(call));
+    const bool whole = call.name == "str" || call.name == "bool";
+    if (const auto of = sweep_in(text_, call.arguments[0].value);
+        whole && of && of->name == "range") {
+      fail(call, "cannot cast a range()");
+    }
+    if (call.name == "str") return values;
+    for (std::string& value : values) {
+      try {
+        value = to_inline(parse_value(std::string(call.name) + "(" + value + ")", 0, kHere));
+      } catch (const GrammarError& error) {
+        throw GrammarError{error.message, call.at};
+      }
+    }
+    return values;
+  }
+
   /// Tags tell a search what to do; here there is none.
   std::vector<std::string> tagged(const SweepCall& call) const {
     const std::vector<Piece> pieces = positional(call);
-    const auto sweep = pieces.empty() ? std::nullopt : call_in(text_, pieces.back());
+    const auto sweep = pieces.empty() ? std::nullopt : sweep_in(text_, pieces.back());
     if (!sweep) fail(call, "its last argument must be a sweep");
     return values(*sweep);
   }
@@ -274,26 +294,11 @@ class Evaluator {
 
 }  // namespace
 
-namespace {
-
-/// sort([b,a]) and shuffle([b,a]) are casts: one list, sorted.
-bool is_cast(std::string_view text, const SweepCall& call) {
-  if (call.name != "sort" && call.name != "shuffle") return false;
-  std::vector<Piece> positional;
-  for (const SweepArgument& argument : call.arguments) {
-    if (argument.name.empty() || argument.name == "list") positional.push_back(argument.value);
-  }
-  return positional.size() == 1 && !positional[0].empty() && text[positional[0].begin] == '[';
-}
-
-}  // namespace
-
 bool is_sweep_value(std::string_view text, size_t start) {
   const Piece all = trimmed_piece(text, {start, text.size()});
   try {
     const auto [pieces, end] = split_at_commas(text.substr(0, all.end), all.begin);
-    const auto call = call_in(text, all);
-    return end == all.end && (pieces.size() > 1 || (call && !is_cast(text, *call)));
+    return end == all.end && (pieces.size() > 1 || sweep_in(text, all));
   } catch (const GrammarError&) {
     return false;
   }
@@ -303,8 +308,7 @@ std::optional<std::vector<std::string>> sweep_values(std::string_view text, size
                                                      const GroupOptions& options) {
   const Piece all = trimmed_piece(text, {start, text.size()});
   const Evaluator evaluator(text, options);
-  const auto call = call_in(text, all);
-  if (call && !is_cast(text, *call)) {
+  if (const auto call = sweep_in(text, all)) {
     std::vector<std::string> values = evaluator.values(*call);
     if (values.empty()) fail(*call, "has no values");
     return values;

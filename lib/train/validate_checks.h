@@ -37,6 +37,8 @@ void check_run(const TrainConfig& config, Findings& findings);
 void check_reward(const TrainConfig& config, Findings& findings);
 /// The model folder and the data files exist, and the model is one we run (with check_outputs).
 void check_files(const TrainConfig& config, Findings& findings);
+/// Values that somebody set and that another setting makes idle.
+void check_unused(const TrainConfig& config, Findings& findings);
 /// What the run writes can be made, as far as names show, and is over nothing that it reads.
 void check_outputs(const TrainConfig& config, Findings& findings);
 /// Of a `path` that is no regular file: what it is instead.

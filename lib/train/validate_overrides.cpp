@@ -17,31 +17,44 @@ constexpr const char* kOverride = "override_transformer_config";
 const std::map<std::string, std::vector<std::string>>& of_the_model() {
   static const std::map<std::string, std::vector<std::string>> names = {
       {"activation_func", {}},
+      {"activation_func_clamp_value", {"null"}},
       {"add_bias_linear", {"False"}},
       {"add_qkv_bias", {}},
       {"apply_query_key_layer_scaling", {"False"}},
       {"apply_residual_connection_post_layernorm", {"False"}},
       {"attention_dropout", {"0", "0.0"}},
+      {"attention_output_gate", {"False"}},
+      {"experimental_attention_variant", {"null"}},
       {"ffn_hidden_size", {}},
+      {"fp4", {"null"}},
       {"fp32_residual_connection", {"False"}},
       {"gated_linear_unit", {"True"}},
+      {"glu_linear_offset", {"0", "0.0"}},
       {"hidden_dropout", {"0", "0.0"}},
       {"hidden_size", {}},
       {"kv_channels", {}},
       {"layernorm_epsilon", {}},
       {"layernorm_zero_centered_gamma", {"False"}},
+      {"mtp_num_layers", {"null", "0"}},
       {"multi_latent_attention", {"False"}},
+      {"no_rope_freq", {"null"}},
       {"normalization", {"'RMSNorm'"}},
       {"num_attention_heads", {}},
       {"num_layers", {}},
       {"num_moe_experts", {"null"}},
       {"num_query_groups", {}},
+      {"position_embedding_type", {"'rope'"}},
+      {"qk_clip", {"False"}},
+      {"qk_l2_norm", {"False"}},
       {"qk_layernorm", {}},
       {"rotary_base", {}},
       {"rotary_interleaved", {"False"}},
       {"rotary_percent", {"1.0", "1"}},
+      {"rotary_scaling_factor", {}},
       {"softmax_scale", {"null"}},
+      {"softmax_type", {"'vanilla'"}},
       {"swiglu", {"True"}},
+      {"window_attn_skip_freq", {"null"}},
       {"window_size", {"null"}}};
   return names;
 }
@@ -111,6 +124,13 @@ void check_unread_overrides(const Role& role, Findings& findings) {
       findings.add(key, "is not what this build computes; " + valid +
                             "leave it out (what config.json says of the model counts, with "
                             "actor_rollout_ref.model.override_config on top)");
+      continue;
+    }
+    if (const config::Node* own = findings.tree().find(role.key + "." + name)) {
+      if (!config::same_values(*own, value)) {
+        findings.add(key, "must be the same as " + findings.about(role.key + "." + name) +
+                              ", which is the key to set");
+      }
       continue;
     }
     findings.warn(findings.about(key) + " has no effect" +

@@ -101,6 +101,18 @@ TEST_CASE("sweep: forms") {
       {"a=sort(range(10,1,-3))", "a=4 | a=7 | a=10"},
       {"a=sort(x)", "a=x"},
       {"a=tag(t,u,choice(a,b))", "a=a | a=b"},
+      {"a=int(choice(2.0,4.0))", "a=2 | a=4"},
+      {"a=int(1.5,2)", "a=1 | a=2"},
+      {"a=int('3',4)", "a=3 | a=4"},
+      {"a=float(range(1,3))", "a=1.0 | a=2.0"},
+      {"a=bool(choice(0,1))", "a=False | a=True"},
+      {"a=str(1,2)", "a=1 | a=2"},
+      {"a=float(choice([1,2],3))", "a=[1.0, 2.0] | a=3.0"},
+      {"a=int(float(choice(1,2)))", "a=1 | a=2"},
+      {"a=sort(int(choice(3.5,1)))", "a=1 | a=3"},
+      {"a=int(sort(3,1))", "a=1 | a=3"},
+      {"a=tag(x,int(choice(1.5,2)))", "a=1 | a=2"},
+      {"a=int(1.5),2", "a=int(1.5) | a=2"},
   };
   for (const SweepCase& item : cases) {
     INFO(item.text);
@@ -154,6 +166,8 @@ TEST_CASE("sweep: errors name number, column and text") {
   CHECK(contains(error("a=range(start=1,4)"), "a value without a name follows one with a name"));
   CHECK(contains(error("a=range(1,start=4)"), "the argument start comes twice"));
   CHECK(contains(error("a=range(0,100000000000)"), "has more than 10000 values"));
+  CHECK(contains(error("a=int(choice(x,2))"), "column 3: "));
+  CHECK(contains(error("a=str(range(1,3))"), "column 3: str(): cannot cast a range()"));
   CHECK(contains(error("a=choice()"), "column 3: choice(): needs at least one value"));
   CHECK(contains(error("a=choice(x=1)"), "choice(): has no argument x"));
   CHECK(contains(error("a=choice(1,,2)"), "column 12: a value is missing"));

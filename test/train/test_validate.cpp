@@ -289,15 +289,47 @@ TEST_CASE("all failures come in one numbered report") {
 
 TEST_CASE("a name of the transformer's that would make another model is refused, but for ours") {
   const std::string overrides = "+" + kMegatron + "override_transformer_config.";
-  for (const char* bad : {"attention_dropout=0.1", "num_layers=1", "normalization=LayerNorm",
-                          "softmax_scale=2", "window_size=[3,0]", "gated_linear_unit=False"}) {
+  for (const char* bad :
+       {"attention_dropout=0.1", "num_layers=1", "normalization=LayerNorm", "softmax_scale=2",
+        "window_size=[3,0]", "gated_linear_unit=False", "fp4=e2m1", "mtp_num_layers=1",
+        "softmax_type=learnable", "position_embedding_type=none", "attention_output_gate=True"}) {
     CHECK_THAT(failure(valid_run(), {overrides + bad}),
                ContainsSubstring("has 1 problem") &&
                    ContainsSubstring("is not what this build computes; "));
   }
-  for (const char* ours : {"attention_dropout=0.0", "normalization=RMSNorm", "swiglu=True"}) {
+  for (const char* ours : {"attention_dropout=0.0", "normalization=RMSNorm", "swiglu=True",
+                           "position_embedding_type=rope", "context_parallel_size=4"}) {
     CHECK(failure(valid_run(), {overrides + ours}) == "valid");
   }
+  CHECK_THAT(
+      failure(valid_run(), {overrides + "tensor_model_parallel_size=4"}),
+      ContainsSubstring("override_transformer_config.tensor_model_parallel_size = 4 ") &&
+          ContainsSubstring("must be the same as " + kMegatron + "tensor_model_parallel_size = ") &&
+          ContainsSubstring(", which is the key to set"));
+}
+
+TEST_CASE("a value that another setting makes idle is named") {
+  using Lines = std::vector<std::string>;
+  const std::string actor = kA + "actor.", program = "reward.custom_reward_function.";
+  const auto first = [](const std::string& more) {
+    const Lines lines = warnings({more});
+    return lines.empty() ? "" : lines.front();
+  };
+  CHECK_THAT(first(actor + "clip_ratio=0.3"),
+             ContainsSubstring("clip_ratio = 0.3 (override 20) has no effect: ") &&
+                 ContainsSubstring("clip_ratio_low = 0.2 (") &&
+                 ContainsSubstring("stand in its place; set them"));
+  CHECK(warnings({actor + "clip_ratio=0.3", actor + "clip_ratio_low=null"}).empty());
+  CHECK_THAT(first(kA + "rollout.replay_path=/x"),
+             ContainsSubstring("has no effect unless " + kA + "rollout.name=replay"));
+  CHECK_THAT(first(program + "name=score"), ContainsSubstring("has no effect unless " + program));
+  CHECK_THAT(first(actor + "kl_loss_coef=0.01"),
+             ContainsSubstring("has no effect unless " + actor + "use_kl_loss=True"));
+  CHECK(warnings({actor + "kl_loss_coef=0.0"}).empty());
+  CHECK_THAT(first("algorithm.kl_ctrl.kl_coef=0.1"),
+             ContainsSubstring("has no effect unless algorithm.use_kl_in_reward=True"));
+  CHECK_THAT(first(actor + "loss_scale_factor=7"),
+             ContainsSubstring("has no effect unless " + actor + "loss_agg_mode="));
 }
 
 TEST_CASE("a dotted or an empty name in a file is not the key that it looks like") {
