@@ -40,15 +40,6 @@ void try_override(const std::string& text) {
   require(same_values(*again.value, *item.value), "an override prints as another", shown);
 }
 
-void try_yaml(const std::string& text) {
-  const Node tree = parse_yaml(text, "f.yaml");
-  const std::string shown = to_yaml(tree);
-  try_leaves(tree);
-  if (tree.is_scalar()) return;
-  require(same_values(parse_yaml(shown, "f.yaml"), tree), "a tree prints as another", shown);
-  refused_or([&] { resolve(tree); });
-}
-
 /// Leaves lead to their values, and keys somewhere.
 void try_leaves(const Node& tree) {
   for (const Leaf& leaf : leaves(tree)) {
@@ -57,6 +48,15 @@ void try_leaves(const Node& tree) {
   for (const std::string& key : leaf_keys(tree)) {
     require(tree.find(key) != nullptr, "a key finds nothing", key);
   }
+}
+
+void try_yaml(const std::string& text) {
+  const Node tree = parse_yaml(text, "f.yaml");
+  const std::string shown = to_yaml(tree);
+  try_leaves(tree);
+  if (tree.is_scalar()) return;
+  require(same_values(parse_yaml(shown, "f.yaml"), tree), "a tree prints as another", shown);
+  refused_or([&] { resolve(tree); });
 }
 
 /// Lines that begin with > are overrides, those behind a line `%%% NAME` the file NAME.yaml.
