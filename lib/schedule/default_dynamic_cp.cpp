@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 
@@ -31,7 +32,8 @@ struct Group {
 /// One micro-batch while it is being built; groups lie on consecutive ranks from 0.
 struct Draft {
   std::vector<Group> groups;
-  int64_t used = 0;  // ranks
+  std::map<int64_t, std::vector<size_t>> of_size;  // groups, until they are widened
+  int64_t used = 0;                                // ranks
   double max_work = 0;
 };
 
@@ -102,6 +104,7 @@ struct Scheduler {
   }
 
   void open(Draft& draft, int sample, int64_t size) const {
+    draft.of_size[size].push_back(draft.groups.size());
     draft.groups.push_back(Group{.size = size, .tokens = 0, .work = 0, .samples = {}});
     draft.used += size;
     add(draft, draft.groups.back(), sample);
@@ -115,13 +118,15 @@ struct Scheduler {
     int64_t best_size = 0;
     Group* best_group = nullptr;  // null: a new group
     for (int64_t size = need(tokens); size <= pool; size *= 2) {
-      for (Group& group : draft.groups) {
-        if (group.size != size || group.tokens + tokens > limit * size) continue;
+      for (const size_t index : draft.of_size[size]) {
+        Group& group = draft.groups[index];
+        if (group.tokens + tokens > limit * size) continue;
         const double score = std::max(draft.max_work, group.work + work(tokens, size));
         if (score >= best) continue;
         best = score;
         best_size = size;
         best_group = &group;
+        if (best == draft.max_work) break;  // nothing can score less
       }
       const double score = std::max(draft.max_work, work(tokens, size));
       if (pool - draft.used >= size && score < best) {
@@ -148,13 +153,14 @@ struct Scheduler {
       for (const Group& group : draft.groups) smallest = std::min(smallest, group.size);
       const int64_t wider = std::min(2 * smallest, pool);
       const int64_t growth = wider - smallest;
-      if (draft.used + growth > pool) return false;  // repair 2
-      // All ranks behind the grown group shift, and the room for that was just checked.
-      const auto grown =
-          std::find_if(draft.groups.begin(), draft.groups.end(),
-                       [smallest](const Group& group) { return group.size == smallest; });
-      grown->size = wider;
-      draft.used += growth;
+      for (Group& group : draft.groups) {
+        if (group.size != smallest) continue;
+        if (draft.used == pool) return true;
+        if (draft.used + growth > pool) return false;  // repair 2
+        // All ranks behind the grown group shift, and the room for that was just checked.
+        group.size = wider;
+        draft.used += growth;
+      }
     }
     return true;
   }
@@ -167,12 +173,12 @@ struct Scheduler {
   }
 
   /// place() has room for a sample of this need() if and only if it is no longer than this.
-  int64_t room(const Draft& draft, int64_t need) const {
+  int64_t room(Draft& draft, int64_t need) const {
     int64_t most = 0;
     for (int64_t size = need; size <= pool; size *= 2) {
       if (pool - draft.used >= size) most = std::max(most, limit * size);
-      for (const Group& group : draft.groups) {
-        if (group.size == size) most = std::max(most, limit * size - group.tokens);
+      for (const size_t index : draft.of_size[size]) {
+        most = std::max(most, limit * size - draft.groups[index].tokens);
       }
     }
     return most;
