@@ -256,8 +256,10 @@ class Resolver {
   }
 
   Node oc_select(const Node& first, const Node* otherwise, const Place& place) {
-    const std::optional<Node> found = lookup(absolute(key_text(first, place), place, true));
-    if (found && !is_missing(*found)) return *found;
+    const Path target = absolute(key_text(first, place), place, true);
+    const std::optional<Node> found = lookup(target);
+    // A default stands for what is ??? itself, not for what leads to such a key.
+    if (found && !(is_missing(*found) && is_open(target))) return *found;
     return otherwise == nullptr ? Node(Scalar(), place.origin)
                                 : resolve_node(*otherwise, place.path);
   }
@@ -376,6 +378,16 @@ class Resolver {
     return std::nullopt;
   }
 
+  /// Whether ??? itself stands at the path.
+  bool is_open(const Path& written) const {
+    const Node* node = &root_;
+    for (const std::string& name : direct(written).value_or(written)) {
+      node = node->is_list() && !python_int(name) ? nullptr : child_of(*node, name);
+      if (node == nullptr) return false;
+    }
+    return is_missing(*node);
+  }
+
   /// The resolved value at a path, which may lead through interpolations; nothing when there is
   /// none.
   std::optional<Node> lookup(const Path& written) {
@@ -388,6 +400,7 @@ class Resolver {
         const bool before = std::exchange(whole_, true);
         behind = resolve_node(*node, walked);
         whole_ = before;
+        if (is_missing(behind)) return behind;
         node = &behind;
       }
       if (node->is_list() && !python_int(name)) {

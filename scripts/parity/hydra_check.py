@@ -5,7 +5,7 @@ read by both; each must give the same value, or an error in both.
     scripts/parity/hydra_check.py [BUILD_FOLDER] [--seed N] [--scale X]
 
 Needs hydra-core and omegaconf; says so and ends with 0 where they are not, and with 1 at a difference.
-`ninja -C BUILD_FOLDER test/config/hydra_lines` builds what it asks. For maintainers.
+It builds what it asks, test/config/hydra_lines. For maintainers.
 """
 import argparse
 import collections
@@ -227,6 +227,7 @@ def main():
     options = options.parse_args()
     os.environ["VERLCPP_SET"] = "12"
     os.environ.pop("VERLCPP_UNSET", None)
+    subprocess.run(["ninja", "-C", options.build, "--quiet", "test/config/hydra_lines"], check=True)
     program = Lines(os.path.join(options.build, "test/config/hydra_lines"))
     rng = random.Random(options.seed)
     many = lambda n: range(max(1, int(n * options.scale)))

@@ -248,6 +248,20 @@ TEST_CASE("interpolation: a way through a link needs nothing else of what it lea
   }
 }
 
+TEST_CASE("interpolation: oc.select's default stands for ??? itself, not for what leads to it") {
+  const auto selected = [](const std::string& yaml) {
+    return to_inline(*resolved(yaml).find("l"));
+  };
+  const std::string open = "k: '??\?'\n";
+  CHECK(selected(open + "l: ${oc.select:k,e}\n") == "'e'");
+  CHECK(selected(open + "l: ${oc.select:k.x,e}\n") == "'e'");
+  CHECK(selected("m: ${n}\nn: {k: '??\?'}\nl: ${oc.select:m.k,e}\n") == "'e'");
+  CHECK(selected(open + "m: ${oc.select:k,null}\nl: ${oc.select:m.x,e}\n") == "'e'");
+  CHECK(selected(open + "m: ${k}\nl: ${oc.select:m,e}\n") == "'??\?'");
+  CHECK(selected(open + "m: ${k}\nl: ${oc.select:m.x,e}\n") == "'??\?'");
+  CHECK(selected(open + "m: {z: '${k}'}\nl: ${oc.select:m.z,e}\n") == "'??\?'");
+}
+
 TEST_CASE("interpolation: each key is followed once, also inside a text") {
   std::string yaml = "a0: x\n";
   for (int i = 1; i < 16; ++i) {
