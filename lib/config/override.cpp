@@ -87,7 +87,13 @@ Override parse(const std::string& text, int number) {
   result.text = text;
   result.number = number;
   size_t at = 0;
-  if (!text.empty() && text.find_first_not_of(' ') == std::string::npos) {
+  if (text.empty()) {
+    throw GrammarError{
+        "the argument is empty (a stray pair of quotes, or an unset variable of "
+        "the shell in quotes)",
+        0};
+  }
+  if (text.find_first_not_of(' ') == std::string::npos) {
     throw GrammarError{"a key is missing, here is only a space (behind the \\ of a line?)", 0};
   }
   result.kind = read_kind(text, at);
@@ -132,7 +138,7 @@ Override parse_override(const std::string& text, int number) {
   } catch (const GrammarError& error) {
     throw ConfigError("override " + std::to_string(number) + ", column " +
                       std::to_string(error.position + 1) + ": " + error.message +
-                      about_split(error, number) + "\n  " + text);
+                      about_split(error, number) + (text.empty() ? "" : "\n  " + text));
   }
 }
 

@@ -219,7 +219,9 @@ TEST_CASE("override: a syntax error names number, column and text") {
   CHECK(contains(error("a={x:1,x:2}"), "column 9: the key x comes twice"));
   CHECK(contains(error("a=[x}"), "column 5: expected , or ]"));
   CHECK(contains(error("trainer"), "column 8: expected = and a value"));
-  CHECK(contains(error(""), "column 1: a key is missing"));
+  CHECK(error("") ==
+        "override 2, column 1: the argument is empty (a stray pair of quotes, or an unset variable "
+        "of the shell in quotes)");
   CHECK(contains(error("=1"), "column 1: a key is missing"));
   CHECK(contains(error("a.=1"), "column 2: a name is missing beside this ."));
   CHECK(contains(error(".a=1"), "column 1: a name is missing beside this ."));
