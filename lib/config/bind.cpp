@@ -13,15 +13,24 @@ namespace {
 /// So many missing keys of one group are one problem: the group is.
 constexpr size_t kMissingGroup = 4;
 
+/// How a number comes out of an environment variable; on the command line in quotes, without which
+/// a ${...} ends at its first }.
+std::string decoded_variable(const Node& node, const std::string& path) {
+  const std::string value = "${oc.decode:${oc.env:NAME}}";
+  if (node.origin().source != Origin::Source::kOverride) return value;
+  const bool element = path.ends_with(']');
+  return element ? "\"" + value + "\", with the quotes" : "'" + path + "=\"" + value + "\"'";
+}
+
 /// What to say more about a text where a number is wanted: it may be one in quotes, or too large.
-std::string about_text(const Node& node) {
+std::string about_text(const Node& node, const std::string& path) {
   const auto* text = node.get_if<std::string>();
   if (text == nullptr) return "";
   if (text->empty()) return ", got nothing (an unset variable of the shell?)";
   const Node unquoted(scalar_from_command_line(*text), {});
   if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) {
-    return ", not a string: remove the quotes; an environment variable is read by "
-           "${oc.decode:${oc.env:NAME}}";
+    return ", not a string: remove the quotes; an environment variable is read by " +
+           decoded_variable(node, path);
   }
   const size_t sign = (*text)[0] == '-' || (*text)[0] == '+' ? 1 : 0;
   const bool digits =
@@ -62,7 +71,7 @@ void read(const Node& node, const std::string& path, bool& out) {
 
 void read(const Node& node, const std::string& path, int64_t& out) {
   const auto* value = node.get_if<int64_t>();
-  if (value == nullptr) fail(node, path, "an integer" + about_text(node));
+  if (value == nullptr) fail(node, path, "an integer" + about_text(node, path));
   out = *value;
 }
 
@@ -72,7 +81,7 @@ void read(const Node& node, const std::string& path, double& out) {
     return;
   }
   const auto* value = node.get_if<double>();
-  if (value == nullptr) fail(node, path, "a number" + about_text(node));
+  if (value == nullptr) fail(node, path, "a number" + about_text(node, path));
   out = *value;
 }
 
@@ -178,10 +187,26 @@ std::vector<std::string> Binder::unreadable_keys() const {
   std::vector<std::string> keys;
   for (const Problem& problem : problems_) {
     if (problem.unknown_key) continue;
-    if (problem.key.empty()) return {};
-    keys.push_back(problem.key);
+    keys.push_back(problem.missing.empty() ? problem.key : problem.group + problem.missing);
   }
   return keys;
+}
+
+void Binder::note_bare_group(const Node& node, const std::string& path,
+                             const std::vector<std::string>& known) {
+  const bool bare = std::none_of(known.begin(), known.end(), [&](const std::string& name) {
+    return node.child(name) != nullptr;
+  });
+  for (Problem& problem : problems_) {
+    if (bare && !problem.missing.empty() && problem.group == path + ".") problem.bare_group = true;
+  }
+}
+
+std::string Binder::Problem::message() const {
+  if (missing.empty()) return text;
+  const std::string name = group + missing;
+  return name + " is missing: no file sets it, or ~" + name +
+         (bare_group ? " or ~" + group.substr(0, group.size() - 1) : "") + " deleted it";
 }
 
 std::vector<std::string> Binder::lacking(const std::string& group) const {
@@ -218,7 +243,7 @@ std::vector<std::string> Binder::problems() const {
   for (const Problem& problem : problems_) {
     if (!problem.missing.empty() && lacking(problem.group).size() >= kMissingGroup) continue;
     const bool follows = !problem.key.empty() && also_known_.follows(problem.key);
-    if (!follows || said.insert(problem.cause()).second) texts.push_back(problem.text);
+    if (!follows || said.insert(problem.cause()).second) texts.push_back(problem.message());
   }
   return texts;
 }

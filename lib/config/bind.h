@@ -71,6 +71,7 @@ class Binder {
   void bind(const Node& node, const std::string& path, T& out) {
     Level level{*this, node, path, {}};
     out.fields(level);
+    note_bare_group(node, path, level.known);
     report_unknown(node, path, level.known);
   }
   /// Throws ConfigError listing every problem, several on numbered lines, if there was any.
@@ -78,8 +79,7 @@ class Binder {
   std::vector<std::string> problems() const;
   /// Those about keys that nobody knows, which hinder no value: the struct is filled all the same.
   std::vector<std::string> unknown_keys() const;
-  /// Those whose values are of another type; none when a problem is neither that nor an unknown
-  /// key.
+  /// Those that are missing or whose values are of another type, groups included.
   std::vector<std::string> unreadable_keys() const;
 
  private:
@@ -99,11 +99,10 @@ class Binder {
   void field(const Node& parent, const std::string& path, const char* name, T& member) {
     const Node* child = parent.child(name);
     if (child == nullptr) {
-      problems_.push_back(
-          {.text = path + " is missing: no file sets it, or ~" + path + " deleted it",
-           .key = "",
-           .group = path.substr(0, path.size() - std::string_view(name).size()),
-           .missing = name});
+      problems_.push_back({.text = "",
+                           .key = "",
+                           .group = path.substr(0, path.size() - std::string_view(name).size()),
+                           .missing = name});
     } else if (is_missing(*child)) {
       add(path + " (" + child->origin().text + ") has no default: give it a value", path);
     } else if constexpr (requires(Level & level) { member.fields(level); }) {
@@ -111,7 +110,8 @@ class Binder {
         bind(*child, path, member);
       } else {
         add(path + " (" + child->origin().text + ") must be a group of keys, got " +
-            to_inline(*child));
+                to_inline(*child),
+            path);
       }
     } else {
       try {
@@ -121,6 +121,9 @@ class Binder {
       }
     }
   }
+  /// Marks the missing keys of the group at `path` when none of `known` is there.
+  void note_bare_group(const Node& node, const std::string& path,
+                       const std::vector<std::string>& known);
   /// The missing keys of one group; a line for every group that lacks many.
   std::vector<std::string> lacking(const std::string& group) const;
   std::vector<std::string> missing_groups() const;
@@ -145,6 +148,9 @@ class Binder {
     bool unknown_key = false;
     std::string group = "";    // of a key that is not there: what it is in, with the dot
     std::string missing = "";  // and its name
+    bool bare_group = false;   // and whether the others that are read there are not there either
+    /// The message; `text` but of a key that is not there.
+    std::string message() const;
     /// What is wrong with which value from where, whatever key it reached.
     std::string cause() const { return key.empty() ? "" : text.substr(key.size()); }
   };

@@ -306,6 +306,15 @@ void add_layer(const Layer& layer, const std::string& primary, Node& tree) {
   if (!message.empty()) throw ConfigError(message);
 }
 
+/// Notes why `item` cannot be applied, with the keys that its message names: they may be meant.
+void note(const Override& item, const std::string& message, KeyProblems& problems) {
+  problems.texts.push_back(message);
+  problems.keys.push_back(item.key);
+  for (std::string& key : dotted_keys(message.substr(std::min(item.text.size(), message.size())))) {
+    problems.keys.push_back(std::move(key));
+  }
+}
+
 std::string without_effect(const std::vector<std::string>& unread) {
   std::string keys;
   for (const std::string& key : unread) keys += (keys.empty() ? "" : ", ") + key;
@@ -316,7 +325,7 @@ std::string without_effect(const std::vector<std::string>& unread) {
 
 }  // namespace
 
-Composed compose(const ComposeRequest& request) {
+Composed compose(const ComposeRequest& request, KeyProblems& problems) {
   const std::string primary = primary_name(request);
   Repository repository(request.search_path);
   HydraKeys hydra = hydra_keys(request.overrides);
@@ -346,15 +355,20 @@ Composed compose(const ComposeRequest& request) {
   for (const std::vector<Override>& given : {groups, values}) {
     for (std::string& note : beaten_overrides(given)) result.notes.push_back(std::move(note));
   }
-  std::vector<std::string> problems;
   for (const Override& item : values) {
     try {
       apply(result.tree, item, request);
     } catch (const ConfigError& error) {
-      problems.emplace_back(error.what());
+      note(item, error.what(), problems);
     }
   }
-  throw_problems(problems);
+  return result;
+}
+
+Composed compose(const ComposeRequest& request) {
+  KeyProblems problems;
+  Composed result = compose(request, problems);
+  throw_problems(problems.texts);
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/old_keys.h"
+#include "config/problems.h"
 #include "config/tree.h"
 
 namespace verlcpp::config {
@@ -58,6 +59,9 @@ struct Composed {
 /// override's number and column, an unknown key the nearest one (and `+` in a map of free keys), a
 /// missing option the available ones.
 Composed compose(const ComposeRequest& request);
+/// The same, but an override of a key that cannot be applied becomes a problem and is left out. The
+/// problem's keys: its own, and those that it may have meant.
+Composed compose(const ComposeRequest& request, KeyProblems& problems);
 
 /// The options of a config group, sorted; none when there is no such group.
 std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group);
@@ -75,5 +79,7 @@ struct RunFacts {
 /// the origin of what it resolved to; a default or a joined string has the origin of the
 /// interpolation. Throws one ConfigError that names every key with a missing target or a cycle.
 Node resolve(const Node& tree, const RunFacts& run = {});
+/// The same, but a key whose interpolation leads nowhere becomes null and a problem.
+Node resolve(const Node& tree, const RunFacts& run, KeyProblems& problems);
 
 }  // namespace verlcpp::config

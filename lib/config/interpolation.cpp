@@ -73,7 +73,7 @@ class Resolver {
 
   /// From here on an interpolation that leads nowhere is null, and what is wrong with it noted,
   /// once.
-  void note_problems(std::vector<std::string>& problems) { problems_ = &problems; }
+  void note_problems(KeyProblems& problems) { problems_ = &problems; }
 
   /// Calls `action` while maps and lists that are found keep the interpolations in them.
   template <class Action>
@@ -142,7 +142,8 @@ class Resolver {
       const std::string text = error.what();
       const bool cycle =
           text.find("form a cycle") != std::string::npos;  // said by each of its keys
-      if (!cycle || !said_cycle_) problems_->push_back(text);
+      if (!cycle || !said_cycle_) problems_->texts.push_back(text);
+      problems_->keys.push_back(join(path));
       said_cycle_ = said_cycle_ || cycle;
       return Node(Scalar(), node.origin());
     }
@@ -438,7 +439,7 @@ class Resolver {
   std::map<std::pair<Path, std::string>, Node> done_unresolved_;  // with what is inside as written
   std::vector<std::pair<Path, std::string>> open_;
   size_t depth_ = 0;
-  std::vector<std::string>* problems_ = nullptr;
+  KeyProblems* problems_ = nullptr;
   bool said_cycle_ = false;
 };
 
@@ -458,13 +459,18 @@ const RunFacts kNoFacts;
 }  // namespace
 
 Node resolve(const Node& tree, const RunFacts& run) {
-  std::vector<std::string> problems;
+  KeyProblems problems;
+  Node resolved = resolve(tree, run, problems);
+  throw_problems(problems.texts);
+  return resolved;
+}
+
+Node resolve(const Node& tree, const RunFacts& run, KeyProblems& problems) {
   Resolver resolver(tree, run);
   resolver.note_problems(problems);
   Node resolved = resolver.resolve_node(tree, {});
   std::set<std::string> said;
-  std::erase_if(problems, [&](const std::string& text) { return !said.insert(text).second; });
-  throw_problems(problems);
+  std::erase_if(problems.texts, [&](const std::string& text) { return !said.insert(text).second; });
   return resolved;
 }
 

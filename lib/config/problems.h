@@ -5,6 +5,16 @@
 
 namespace verlcpp::config {
 
+/// What is wrong, and the dotted keys whose values are therefore not the ones that were meant.
+struct KeyProblems {
+  std::vector<std::string> texts = {}, keys = {};
+};
+
+/// The words of a message that are dotted keys, as far as their form tells.
+std::vector<std::string> dotted_keys(const std::string& message);
+/// Whether `message` names `key` or a key below it.
+bool names_key(const std::string& message, const std::string& key);
+
 /// "the configuration has 2 problems:" and one numbered line for each.
 std::string numbered(const std::vector<std::string>& problems);
 /// ConfigError with every problem, one alone as it is; nothing when there is none.

@@ -117,6 +117,13 @@ TEST_CASE("bind: a wrong type names key, value, origin and what is wanted") {
   CHECK(error_of({"betas=[0.9,x]"}) == "betas[1]='x' (override 1): must be a number");
   CHECK(error_of({"files=3"}) == "files=3 (override 1): must be a string or a list of strings");
   CHECK(error_of({"files=[[a]]"}) == "files[0]=[a] (override 1): must be a string");
+  CHECK(error_of({"inner.limit='7'"}) ==
+        "inner.limit='7' (override 1): must be an integer, not a string: remove the quotes; an "
+        "environment variable is read by 'inner.limit=\"${oc.decode:${oc.env:NAME}}\"'; null is "
+        "valid too");
+  CHECK(error_of({"betas=[0.9,'1']"}) ==
+        "betas[1]='1' (override 1): must be a number, not a string: remove the quotes; an "
+        "environment variable is read by \"${oc.decode:${oc.env:NAME}}\", with the quotes");
   CHECK(error_of({"inner=3"}) == "inner (override 1) must be a group of keys, got 3");
   CHECK(error_of({"inner.lr=???"}) == "inner.lr (override 1) has no default: give it a value");
 }
@@ -178,4 +185,19 @@ TEST_CASE("bind: users may have keys of their own at the root where that is allo
   Nothing nothing;
   binder.bind(compose({{shipped}, "main", {"+g=a"}}).tree, "", nothing);
   CHECK(binder.problems().size() == 1);
+}
+
+TEST_CASE("problems: the keys that a message names") {
+  CHECK(dotted_keys("a.b=1 (override 2): see c.d_e, or f. g") ==
+        std::vector<std::string>{"a.b", "c.d_e"});
+  CHECK(names_key("a.path = 3 (override 1): bad", "a.path"));
+  CHECK(names_key("must equal a.path (missing).", "a.path"));
+  CHECK(names_key("set a.path.", "a.path"));
+  CHECK(names_key("a.path.x = 1: bad", "a.path"));
+  CHECK(!names_key("b.a.path = 3", "a.path"));
+  CHECK(!names_key("a.paths = 3, a.path-x", "a.path"));
+  CHECK(!names_key("the path = 3", "a.path"));
+  CHECK(names_key("data.seed = 3: bad", "data"));
+  CHECK(names_key("data (override 1) must be", "data"));
+  CHECK(!names_key("a file of data, too. No data.", "data"));
 }

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "config/compose.h"
 #include "config/embedded.h"
@@ -264,6 +265,22 @@ TEST_CASE("compose: the header of a file stands before any other comment") {
   CHECK(text("\n#@package b.c\n") == "{b: {c: {x: 1}}}");
   CHECK(text("# text\n# @package b.c\n") == "{g: {x: 1}}");
   CHECK(text("# @package _global_.d\n") == "{d: {x: 1}}");
+}
+
+TEST_CASE("compose: what cannot be applied or resolved is left out where problems are collected") {
+  KeyProblems overrides, interpolations;
+  const Composed made = compose({{in_memory("conf", {{"main.yaml", "a: {bee: 1, c: 2, d: 3}"}})},
+                                 "main",
+                                 {"a.bees=5", "a.c=${nope}", "a.d=4", "+a.d=5"}},
+                                overrides);
+  CHECK(overrides.texts.size() == 2);
+  CHECK(contains(overrides.texts[0], "there is no key a.bees; did you mean a.bee?"));
+  CHECK(std::set<std::string>(overrides.keys.begin(), overrides.keys.end()) ==
+        std::set<std::string>{"a.bees", "a.bee", "a.d"});
+  CHECK(to_inline(resolve(made.tree, {}, interpolations)) == "{a: {bee: 1, c: null, d: 4}}");
+  CHECK(interpolations.texts ==
+        std::vector<std::string>{"a.c=${nope} (override 2): there is no key nope"});
+  CHECK(interpolations.keys == std::vector<std::string>{"a.c"});
 }
 
 TEST_CASE("compose: an override that a later one beats is told") {
