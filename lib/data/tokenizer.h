@@ -24,7 +24,9 @@ namespace verlcpp::data {
 /// when the file is read. A truncation or padding in the file has no effect, as in transformers.
 class Tokenizer {
  public:
-  /// Reads <folder>/tokenizer.json.
+  /// Why there is no <folder>/tokenizer.json; "" where there is.
+  static std::string why_absent(const std::string& folder);
+  /// Reads <folder>/tokenizer.json. DataError when that cannot be done.
   static Tokenizer load(const std::string& folder);
   /// `json` is the file's text, `where` its name in messages.
   static Tokenizer parse(const std::string& json, const std::string& where);

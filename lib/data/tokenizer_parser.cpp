@@ -219,11 +219,16 @@ Tokenizer Tokenizer::parse(const std::string& json, const std::string& where) {
   return TokenizerParser(json, where).parse();
 }
 
-Tokenizer Tokenizer::load(const std::string& folder) {
+std::string Tokenizer::why_absent(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";
-  if (!std::filesystem::exists(path)) {
-    throw DataError(path + " does not exist; a model folder holds Hugging Face's tokenizer.json");
-  }
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return "";
+  return path + " does not exist; a model folder holds Hugging Face's tokenizer.json";
+}
+
+Tokenizer Tokenizer::load(const std::string& folder) {
+  if (const std::string problem = why_absent(folder); !problem.empty()) throw DataError(problem);
+  const std::string path = folder + "/tokenizer.json";
   return parse(read_text_file(path), path);
 }
 

@@ -28,6 +28,7 @@ struct MegatronConfig {
   std::string dynamic_cp_scheduler;        // default or balanced
   std::optional<std::string> dynamic_cp_cost_model;  // a file of --calibrate
   PassCosts costs = {};                              // what is in it: no key of its own
+  std::string costs_problem = {};                    // why it cannot be used; "" when it can
   int64_t seed = 42;
   std::string dtype;
   bool use_remove_padding = true, pad_to_length = false, forward_only = false;

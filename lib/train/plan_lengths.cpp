@@ -35,9 +35,9 @@ struct KeyReader {
     }
   }
   void positive(const std::string& key, int64_t& out) {
-    const size_t before = findings.problems().size();
+    const size_t before = findings.count();
     (*this)(key, out);
-    if (findings.problems().size() != before || (out >= 1 && out <= kMaxAxis)) return;
+    if (findings.count() != before || (out >= 1 && out <= kMaxAxis)) return;
     findings.add(key, "must be a positive integer of at most " + std::to_string(kMaxAxis));
   }
 };
@@ -66,10 +66,10 @@ void read_scheduler(BatchingRule& rule, KeyReader& read, Findings& findings) {
   };
   std::string scheduler = kDefaultScheduler;
   std::optional<std::string> file;
-  const size_t before = findings.problems().size();
+  const size_t before = findings.count();
   optional("dynamic_cp_scheduler", scheduler);
   optional("dynamic_cp_cost_model", file);
-  if (findings.problems().size() != before) return;
+  if (findings.count() != before) return;
   check_dcp_scheduler(findings, kMegatron, scheduler);
   if (file) {
     const std::string about = findings.about(kMegatron + ".dynamic_cp_cost_model");

@@ -66,8 +66,12 @@ void read_costs(const config::Node& tree, TrainConfig& config) {
     if (!megatron->dynamic_cp_cost_model) continue;
     const std::string key =
         std::string("actor_rollout_ref.") + role + ".megatron.dynamic_cp_cost_model";
-    megatron->costs =
-        read_cost_file(data::expand_home(*megatron->dynamic_cp_cost_model), findings.about(key));
+    try {
+      megatron->costs =
+          read_cost_file(data::expand_home(*megatron->dynamic_cp_cost_model), findings.about(key));
+    } catch (const ConfigError& error) {
+      megatron->costs_problem = error.what();  // said with the rest, by validate()
+    }
   }
 }
 

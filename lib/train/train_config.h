@@ -118,12 +118,12 @@ void apply_token_budget(config::Node& tree);
 
 /// What is said of keys of `tree` that neither we nor verl know.
 std::vector<std::string> unknown_keys(const config::Node& tree);
-/// Values that are of another type than their keys.
+/// Keys that are missing or whose values are of another type.
 class UnreadableValues : public ConfigError {
  public:
   UnreadableValues(std::vector<std::string> problems, std::vector<std::string> keys);
   const std::vector<std::string>& problems() const { return problems_; }
-  /// Theirs, and of those that follow them; empty when something else is wrong besides.
+  /// They, those that follow them included.
   const std::vector<std::string>& keys() const { return keys_; }
 
  private:
@@ -132,7 +132,8 @@ class UnreadableValues : public ConfigError {
 
 /// Binds a resolved tree; applies data.max_token_len_per_gpu to the budgets nobody set (their
 /// origin is still a shipped file). Throws UnreadableValues with every unknown key, missing key and
-/// wrong type.
+/// wrong type. A cost file that cannot be used is left to validate()
+/// (MegatronConfig::costs_problem).
 TrainConfig bind_train_config(config::Node& resolved_tree);
 
 /// The names below override_transformer_config that something reads.

@@ -17,7 +17,8 @@ std::string text(int64_t number) { return std::to_string(number); }
 
 /// One pass over samples and the keys that cut it into micro-batches.
 struct PassKeys {
-  std::string block, budget, micro, micro_per_gpu;  // field names inside the block
+  // Field names inside the block.
+  std::string block, budget, micro, micro_per_gpu, dynamic_bsz;
   bool use_dynamic_bsz;
   int64_t token_budget;
   std::optional<int64_t> global_size, size_per_gpu;
@@ -34,6 +35,7 @@ std::vector<PassKeys> passes(const TrainConfig& config) {
                     "log_prob_max_token_len_per_gpu",
                     "log_prob_micro_batch_size",
                     "log_prob_micro_batch_size_per_gpu",
+                    "log_prob_use_dynamic_bsz",
                     from.log_prob_use_dynamic_bsz,
                     from.log_prob_max_token_len_per_gpu,
                     from.log_prob_micro_batch_size,
@@ -42,11 +44,27 @@ std::vector<PassKeys> passes(const TrainConfig& config) {
   };
   std::vector<PassKeys> out = {
       {"actor_rollout_ref.actor.", "ppo_max_token_len_per_gpu", "ppo_micro_batch_size",
-       "ppo_micro_batch_size_per_gpu", actor.use_dynamic_bsz, actor.ppo_max_token_len_per_gpu,
-       actor.ppo_micro_batch_size, actor.ppo_micro_batch_size_per_gpu, &actor.megatron},
+       "ppo_micro_batch_size_per_gpu", "use_dynamic_bsz", actor.use_dynamic_bsz,
+       actor.ppo_max_token_len_per_gpu, actor.ppo_micro_batch_size,
+       actor.ppo_micro_batch_size_per_gpu, &actor.megatron},
       log_prob("rollout", rollout, actor.megatron)};
   if (config.uses_reference()) out.push_back(log_prob("ref", ref, ref.megatron));
   return out;
+}
+
+/// The keys that say how it is cut.
+Findings::Keys cut_keys(const PassKeys& pass) {
+  const std::string role = pass.block == "actor_rollout_ref.ref." ? "ref" : "actor";
+  const std::string megatron = "actor_rollout_ref." + role + ".megatron.";
+  return {pass.block + pass.dynamic_bsz, megatron + "dynamic_context_parallel",
+          megatron + "context_parallel_size"};
+}
+
+/// Those, and the keys of the layout.
+Findings::Keys shape_keys(const PassKeys& pass) {
+  Findings::Keys keys = layout_keys();
+  for (std::string& key : cut_keys(pass)) keys.push_back(std::move(key));
+  return keys;
 }
 
 /// Two keys that hold one value from one place: the one follows the other.
@@ -85,15 +103,18 @@ void check_micro_batch_sizes(const PassKeys& pass, Findings& findings) {
   if (pass.use_dynamic_bsz) return;
   if (pass.global_size && pass.size_per_gpu) {
     findings.add_text("You have set both " + both + "; remove " +
-                      findings.about(pass.block + pass.micro) + ", which is deprecated");
+                          findings.about(pass.block + pass.micro) + ", which is deprecated",
+                      cut_keys(pass));
   } else if (pass.global_size) {
     findings.add(pass.block + pass.micro,
                  "the global micro-batch size is deprecated and not read; remove it and set " +
-                     pass.block + pass.micro_per_gpu + " instead");
+                     pass.block + pass.micro_per_gpu + " instead",
+                 cut_keys(pass));
   } else if (!pass.size_per_gpu && !pass.megatron->dynamic_context_parallel) {
     findings.add(pass.block + pass.micro_per_gpu,
                  "must be a positive integer, unless actor_rollout_ref.actor.use_dynamic_bsz=True "
-                 "cuts micro-batches by tokens");
+                 "cuts micro-batches by tokens",
+                 cut_keys(pass));
   }
 }
 
@@ -112,12 +133,13 @@ void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& fi
     if (limit > kMaxCount || longest <= sizes->pool() * limit) return;
     findings.add_text(
         keys + ": a sequence of that length needs at least " + text((longest + limit - 1) / limit) +
-        " ranks with " + findings.about(limit_key) + ", but the DPxCP group only has " +
-        text(sizes->pool()) + (sizes->pool() == 1 ? " rank (" : " ranks (") +
-        text(sizes->pool() * limit) + " tokens); " + fits_text(config, sizes->pool() * limit) +
-        ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length; the smallest "
-        "max_seqlen_per_dp_cp_rank that takes all is " +
-        text((longest + sizes->pool() - 1) / sizes->pool()));
+            " ranks with " + findings.about(limit_key) + ", but the DPxCP group only has " +
+            text(sizes->pool()) + (sizes->pool() == 1 ? " rank (" : " ranks (") +
+            text(sizes->pool() * limit) + " tokens); " + fits_text(config, sizes->pool() * limit) +
+            ". Increase max_seqlen_per_dp_cp_rank or cap the rollout sequence length; the smallest "
+            "max_seqlen_per_dp_cp_rank that takes all is " +
+            text((longest + sizes->pool() - 1) / sizes->pool()),
+        shape_keys(pass));
     return;
   }
   if (!pass.use_dynamic_bsz || !is_count(pass.token_budget)) return;
@@ -125,9 +147,10 @@ void check_longest(const TrainConfig& config, const PassKeys& pass, Findings& fi
   const int64_t capacity = pass.token_budget * cp;
   if (longest <= capacity) return;
   findings.add_text("max_token_len must be greater than the sequence length: " + keys + ", but " +
-                    findings.about(pass.block + pass.budget) + " x context_parallel_size " +
-                    text(cp) + " = " + text(capacity) + "; " + fits_text(config, capacity) +
-                    "; the smallest budget that takes all is " + text((longest + cp - 1) / cp));
+                        findings.about(pass.block + pass.budget) + " x context_parallel_size " +
+                        text(cp) + " = " + text(capacity) + "; " + fits_text(config, capacity) +
+                        "; the smallest budget that takes all is " + text((longest + cp - 1) / cp),
+                    shape_keys(pass));
 }
 
 void check_step_sizes(const TrainConfig& config, Findings& findings) {
@@ -164,11 +187,12 @@ void check_step_sizes(const TrainConfig& config, Findings& findings) {
   // What would do is whole mini-batches, too.
   const int64_t step = std::lcm(minimal / std::gcd(minimal, n), mini);
   findings.add_text("real_train_batch_size (" + text(train * n) + " = " +
-                    findings.about("data.train_batch_size") + " x " + findings.about(n_key) +
-                    ") must be divisible by minimal possible batch size (" + text(minimal) +
-                    " = data-parallel size " + text(sizes->dp()) + " x " +
-                    findings.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") +
-                    "); nearest valid data.train_batch_size: " + nearest_multiples(train, step));
+                        findings.about("data.train_batch_size") + " x " + findings.about(n_key) +
+                        ") must be divisible by minimal possible batch size (" + text(minimal) +
+                        " = data-parallel size " + text(sizes->dp()) + " x " +
+                        findings.about("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu") +
+                        "); nearest valid data.train_batch_size: " + nearest_multiples(train, step),
+                    shape_keys(passes(config).front()));
 }
 
 }  // namespace
@@ -211,7 +235,7 @@ void check_batches(const TrainConfig& config, Findings& findings) {
                    "must name a column of the rows");
   check_step_sizes(config, findings);
 
-  const size_t before = findings.problems().size();
+  const size_t before = findings.count();
   for (const PassKeys& pass : passes(config)) {
     check_micro_batch_sizes(pass, findings);
     const std::string key = pass.block + pass.budget;
@@ -220,12 +244,12 @@ void check_batches(const TrainConfig& config, Findings& findings) {
     findings.require(judged || is_count(pass.token_budget), key, kValidCount);
   }
   // Passes that follow the actor say the same; one line is enough.
-  const bool sizes_ok = findings.problems().size() == before;
+  const bool sizes_ok = findings.count() == before;
   if (sizes_ok && is_count(data.max_prompt_length) && is_count(data.max_response_length)) {
     for (const PassKeys& pass : passes(config)) {
-      const size_t so_far = findings.problems().size();
+      const size_t so_far = findings.count();
       check_longest(config, pass, findings);
-      if (findings.problems().size() > so_far) break;
+      if (findings.count() > so_far) break;
     }
   }
   warn_of_beaten_budget(passes(config), findings);

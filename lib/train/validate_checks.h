@@ -49,6 +49,9 @@ bool is_count(int64_t value);
 inline constexpr const char* kValidCount = "must be a positive integer of at most 1073741824";
 /// A positive int; not a bool, float or string.
 bool is_positive_int(const config::Node& node);
+/// The keys that the world and the axes of the actor's layout follow from.
+Findings::Keys world_keys();
+Findings::Keys layout_keys();
 /// Axis sizes of the actor, or nothing when the world cannot be cut that way (reported elsewhere).
 std::optional<parallel::AxisSizes> axis_sizes(const TrainConfig& config);
 

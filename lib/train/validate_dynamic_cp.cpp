@@ -113,7 +113,8 @@ void check_dcp_pool(Findings& findings, const std::string& megatron_key, const L
       "Dynamic CP requires the DPxCP world size to be an even integer of at least two, got "
       "DPxCP=" +
           std::to_string(pool) + ". n_gpus is " + world_text(rule.sizes.world, findings) + sizes +
-          (sizes.empty() ? "; must be False" : ""));
+          (sizes.empty() ? "; must be False" : ""),
+      layout_keys());
 }
 
 void check_dcp_scheduler(Findings& findings, const std::string& megatron_key,
@@ -141,7 +142,8 @@ void check_min_cp(Findings& findings, const std::string& megatron_key, const con
   findings.add(megatron_key + "." + kOverride + ".min_dynamic_context_parallel_size",
                "min_dynamic_context_parallel_size must be a positive integer of at most the DPxCP "
                "world size " +
-                   std::to_string(pool));
+                   std::to_string(pool),
+               layout_keys());
 }
 
 void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
@@ -149,6 +151,9 @@ void check_dynamic_cp(const TrainConfig& config, Findings& findings) {
   const LayoutRule layout = layout_rule(config);
   for (const Role& role : roles(config)) {
     const MegatronConfig& m = *role.megatron;
+    if (!m.costs_problem.empty() && !inherited(findings, role, "dynamic_cp_cost_model")) {
+      findings.add_text(m.costs_problem);
+    }
     if (!inherited(findings, role, "dynamic_cp_scheduler")) {
       check_dcp_scheduler(findings, role.key, m.dynamic_cp_scheduler);
     }

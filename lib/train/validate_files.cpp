@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/tokenizer.h"
 #include "model/model_config.h"
 #include "model/tp_shard.h"
 #include "model/weights_io.h"
@@ -204,6 +205,15 @@ void check_config_text(const TrainConfig& config, const std::string& json, Findi
   }
 }
 
+/// Prompts are texts, recordings are not.
+void check_tokenizer(const std::string& folder, Findings& findings) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(fs::path(folder) / "config.json", ignored)) return;  // no model's folder
+  const std::string problem = data::Tokenizer::why_absent(folder);
+  findings.require(problem.empty(), "actor_rollout_ref.model.path", problem,
+                   {"actor_rollout_ref.rollout.name"});
+}
+
 void check_model(const TrainConfig& config, Findings& findings) {
   const std::string key = "actor_rollout_ref.model.path";
   const fs::path folder = config.actor_rollout_ref.model.path;
@@ -278,16 +288,19 @@ void check_files(const TrainConfig& config, Findings& findings) {
     }
     return;
   }
+  const Findings::Keys by = {"actor_rollout_ref.rollout.name"};  // replay reads none of them
+  check_tokenizer(config.actor_rollout_ref.model.path, findings);
   if (const auto& tools = config.data.tool_config_path) {
-    findings.require(fs::is_regular_file(*tools), "data.tool_config_path", why_no_file(*tools));
+    findings.require(fs::is_regular_file(*tools), "data.tool_config_path", why_no_file(*tools), by);
   }
   findings.require(!config.data.train_files.empty(), "data.train_files",
-                   "must name at least one file of prompts");
+                   "must name at least one file of prompts", by);
   for (const PromptFiles& prompts : prompt_files(config, findings.tree())) {
     for (const auto& file : prompts.files)
       findings.require(fs::is_regular_file(file), prompts.key,
                        file + (file.empty() ? "" : ": ") + why_no_file(file) +
-                           who_asks(config, prompts, findings));
+                           who_asks(config, prompts, findings),
+                       by);
   }
 }
 

@@ -34,6 +34,20 @@ const config::Origin& origin_of(const config::Node& node) {
   return by_user == nullptr ? node.origin() : *by_user;
 }
 
+template <class Finding>
+std::vector<std::string> texts_of(const std::vector<Finding>& findings) {
+  std::vector<std::string> texts;
+  for (const Finding& finding : findings) texts.push_back(finding.text);
+  return texts;
+}
+
+/// `key`, or one below it.
+bool is_among(const std::vector<std::string>& keys, const std::string& key) {
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& other) {
+    return other == key || other.starts_with(key + ".");
+  });
+}
+
 }  // namespace
 
 std::string Findings::about(const std::string& key) const {
@@ -43,15 +57,29 @@ std::string Findings::about(const std::string& key) const {
   return key + " = " + config::to_inline(*node) + " (" + origin_of(*node).text + ")";
 }
 
-void Findings::add(const std::string& key, const std::string& text) {
-  problems_.push_back(about(key) + ": " + text);
+void Findings::add(const std::string& key, const std::string& text, Keys by) {
+  problems_.push_back({about(key) + ": " + text, std::move(by)});
+}
+
+std::vector<std::string> Findings::problems() const { return texts_of(problems_); }
+
+std::vector<std::string> Findings::limits() const { return texts_of(limits_); }
+
+std::vector<std::string> Findings::apart_from(const Keys& keys) const {
+  std::vector<std::string> texts;
+  for (const std::vector<Finding>& all : {problems_, limits_}) {
+    for (const Finding& finding : all) {
+      const bool by_one = std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+        return config::names_key(finding.text, key) || is_among(finding.by, key);
+      });
+      if (!by_one) texts.push_back(finding.text);
+    }
+  }
+  return texts;
 }
 
 void Findings::finish() const {
-  if (problems_.empty()) return;
-  std::vector<std::string> all = problems_;
-  all.insert(all.end(), limits_.begin(), limits_.end());
-  throw ConfigError(config::numbered(all));
+  if (!problems_.empty()) throw ConfigError(config::numbered(apart_from({})));
 }
 
 std::string nearest_multiples(int64_t value, int64_t step) {

@@ -69,13 +69,15 @@ void check_model_parallel(const Role& role, Findings& findings) {
 void check_world(const TrainConfig& config, Findings& findings) {
   if (config.world_size() > kMaxWorld) {
     findings.add_text("the world, " + world_text(config.world_size(), findings) +
-                      ", must be at most " + std::to_string(kMaxWorld) + " ranks");
+                          ", must be at most " + std::to_string(kMaxWorld) + " ranks",
+                      world_keys());
     return;
   }
   if (config.trainer.device != "cpu" || config.world_size() <= kMaxThreadRanks) return;
   findings.limit(findings.about("trainer.device") + " runs at most " +
-                 std::to_string(kMaxThreadRanks) + " ranks, each a thread, but the world is " +
-                 world_text(config.world_size(), findings));
+                     std::to_string(kMaxThreadRanks) + " ranks, each a thread, but the world is " +
+                     world_text(config.world_size(), findings),
+                 world_keys());
 }
 
 /// What somebody set for a reference that does not run.
@@ -155,6 +157,18 @@ void check_layout(const TrainConfig& config, Findings& findings) {
   if (axes_ok) check_divisible(rule, findings);
 }
 
+Findings::Keys world_keys() {
+  return {"trainer.nnodes", "trainer.n_gpus_per_node", "trainer.ranks_per_gpu"};
+}
+
+Findings::Keys layout_keys() {
+  Findings::Keys keys = world_keys();
+  for (const char* axis : {"tensor_model", "pipeline_model", "context"}) {
+    keys.push_back("actor_rollout_ref.actor.megatron." + std::string(axis) + "_parallel_size");
+  }
+  return keys;
+}
+
 LayoutRule layout_rule(const TrainConfig& config) {
   const MegatronConfig& m = config.actor_rollout_ref.actor.megatron;
   return {.sizes = {.world = config.world_size(),
@@ -192,8 +206,7 @@ bool takes(const LayoutRule& rule, const parallel::AxisSizes& sizes) {
 }  // namespace
 
 std::string world_text(int64_t world, const Findings& findings) {
-  const std::vector<std::string> keys = {"trainer.nnodes", "trainer.n_gpus_per_node",
-                                         "trainer.ranks_per_gpu"};
+  const std::vector<std::string> keys = world_keys();
   return product_text(world, world == 1 ? std::vector{keys[1]} : keys, findings);
 }
 
@@ -234,12 +247,13 @@ void check_divisible(const LayoutRule& rule, Findings& findings) {
   if (sizes.world % (model * sizes.cp) == 0) return;
   findings.add_text(
       "n_gpus (" + world_text(sizes.world, findings) +
-      ") must be divisible by model_parallel_size times context_parallel_size (" +
-      product_text(model * sizes.cp,
-                   {key + "tensor_model_parallel_size", key + "pipeline_model_parallel_size",
-                    key + "context_parallel_size"},
-                   findings) +
-      ")" + nearest_sizes(rule));
+          ") must be divisible by model_parallel_size times context_parallel_size (" +
+          product_text(model * sizes.cp,
+                       {key + "tensor_model_parallel_size", key + "pipeline_model_parallel_size",
+                        key + "context_parallel_size"},
+                       findings) +
+          ")" + nearest_sizes(rule),
+      layout_keys());
 }
 
 }  // namespace verlcpp::train

@@ -108,6 +108,11 @@ void check_resume(const TrainerConfig& trainer, Findings& findings) {
   }
 }
 
+/// A name of a list; one that is empty is seen.
+std::string named(const std::string& name) {
+  return name.empty() ? "an empty name (an unset variable of the shell?)" : name;
+}
+
 void check_loggers(const TrainerConfig& trainer, Findings& findings) {
   const std::vector<std::string> built = {"console", "file"};
   const std::vector<std::string> verl = {"wandb",   "mlflow",  "swanlab",     "vemlp_wandb",
@@ -118,7 +123,7 @@ void check_loggers(const TrainerConfig& trainer, Findings& findings) {
     if (contains(verl, name)) {
       ignored.push_back(name);
     } else {
-      findings.add("trainer.logger", name + " is no logger; must be among " + join(built) +
+      findings.add("trainer.logger", named(name) + " is no logger; must be among " + join(built) +
                                          " (verl's others, such as wandb, write nothing here)");
     }
   }
@@ -144,7 +149,8 @@ void check_saving(const TrainConfig& config, Findings& findings) {
   findings.require(!resumes || weights(parts.load_contents) || !weights(parts.save_contents),
                    "actor_rollout_ref.actor.checkpoint.load_contents",
                    "must contain model or optimizer unless trainer.resume_mode=disable, or a "
-                   "resumed run would start from other weights");
+                   "resumed run would start from other weights",
+                   {"actor_rollout_ref.actor.checkpoint.save_contents"});
   findings.require(weights(parts.save_contents), "actor_rollout_ref.actor.checkpoint.save_contents",
                    "must contain model or optimizer when trainer.save_freq > 0, or nothing that "
                    "can be trained on is saved");
@@ -168,8 +174,9 @@ void check_trainer(const TrainConfig& config, Findings& findings) {
   const auto known = [&](const std::vector<std::string>& names, const std::string& field) {
     for (const std::string& name : names) {
       all_known = all_known && contains(contents, name);
-      findings.require(contains(contents, name), "actor_rollout_ref.actor.checkpoint." + field,
-                       name + " is not a part of a checkpoint; must be among " + join(contents));
+      findings.require(
+          contains(contents, name), "actor_rollout_ref.actor.checkpoint." + field,
+          named(name) + " is not a part of a checkpoint; must be among " + join(contents));
     }
   };
   known(checkpoint.save_contents, "save_contents");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "config/problems.h"
 #include "schedule/balanced_dynamic_cp.h"
 #include "setup.h"
 #include "support/catch.h"
@@ -13,6 +14,7 @@
 #include "train/engine.h"
 #include "train/inputs.h"
 #include "train/plan_lengths.h"
+#include "train/validate.h"
 
 using namespace verlcpp;
 using namespace verlcpp::train;
@@ -154,16 +156,23 @@ TEST_CASE("a configuration names key, value and origin of a file that it cannot 
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/none.json";
   const auto message = [&](const std::string& key) -> std::string {
+    const auto run =
+        configured(test::valid_run(), {key + "='" + file + "'", "trainer.total_epochs=0"});
     try {
-      configured({key + "='" + file + "'"});
+      validate(run.config, run.tree);
     } catch (const ConfigError& e) {
       return e.what();
     }
     return "none";
   };
-  CHECK(message(kKey) == kKey + " = '" + file + "' (override 1): does not exist" + kWrong);
+  const std::string kOther = "trainer.total_epochs = 0 (override 21): must be a positive integer";
+  CHECK(message(kKey) ==
+        config::numbered(
+            {kKey + " = '" + file + "' (override 20): does not exist" + kWrong, kOther}));
   const std::string of_ref = kA + "ref.megatron.dynamic_cp_cost_model";
-  CHECK(message(of_ref) == of_ref + " = '" + file + "' (override 1): does not exist" + kWrong);
+  CHECK(message(of_ref) ==
+        config::numbered(
+            {of_ref + " = '" + file + "' (override 20): does not exist" + kWrong, kOther}));
 }
 
 TEST_CASE("every pass plans by its own costs, and --plan by the update's") {

@@ -28,7 +28,8 @@ std::vector<std::string> warnings(const std::vector<std::string>& more) {
   return train::validate(c.config, c.tree);
 }
 
-/// A model folder with the text of a config.json, removed at the end.
+/// A model folder with the text of a config.json, and something for a tokenizer, removed at the
+/// end.
 class ModelFolder {
  public:
   explicit ModelFolder(const std::string& json)
@@ -36,12 +37,14 @@ class ModelFolder {
               ("verlcpp_validate_" + std::to_string(::getpid()))) {
     std::filesystem::create_directories(path_);
     std::ofstream(path_ / "config.json") << json;
+    write("tokenizer.json");
   }
   ~ModelFolder() { std::filesystem::remove_all(path_); }
   ModelFolder(const ModelFolder&) = delete;
   ModelFolder& operator=(const ModelFolder&) = delete;
   std::string file(const std::string& name) const { return (path_ / name).string(); }
   void write(const std::string& name) const { std::ofstream(path_ / name) << "x\n"; }
+  void remove(const std::string& name) const { std::filesystem::remove(path_ / name); }
   std::string override_text() const { return kA + "model.path='" + path_.string() + "'"; }
 
  private:
@@ -160,6 +163,19 @@ TEST_CASE("a folder without weights needs random_init") {
              ContainsSubstring(kA + "model.path = ") &&
                  ContainsSubstring("neither model.safetensors nor"));
   CHECK(failure(valid_run(), {folder.override_text(), kA + "model.random_init=True"}) == "valid");
+}
+
+TEST_CASE("a model folder needs a tokenizer where prompts are read") {
+  std::ifstream in(std::string(VERLCPP_TEST_DATA) + "/qwen3/config.json");
+  const ModelFolder folder({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()});
+  folder.remove("tokenizer.json");
+  folder.write("recorded.jsonl");
+  const std::vector<std::string> random = {folder.override_text(), kA + "model.random_init=True"};
+  check_table(valid_run(), {{random, kA + "model.path = ", "tokenizer.json does not exist"}});
+  check_table(valid_run(), {{{kA + "model.path=/none"}, kA + "model.path = ", "no such folder"}});
+  CHECK(failure(valid_run(), {random[0], random[1], kA + "rollout.name=replay",
+                              kA + "rollout.replay_path=" + folder.file("recorded.jsonl")}) ==
+        "valid");
 }
 
 TEST_CASE("random_init does not stand in for weights of another format") {
