@@ -62,7 +62,15 @@ config::Node for_dump(const config::Node& composed) {
 }
 
 config::Node resolved(const config::Node& composed, const config::RunFacts& facts) {
-  config::Node tree = config::resolve(composed, facts);
+  config::KeyProblems problems;
+  config::Node tree = resolved(composed, facts, problems);
+  config::throw_problems(problems.texts);
+  return tree;
+}
+
+config::Node resolved(const config::Node& composed, const config::RunFacts& facts,
+                      config::KeyProblems& problems) {
+  config::Node tree = config::resolve(composed, facts, problems);
   train::apply_moved_keys(tree);
   train::apply_token_budget(tree);
   return tree;

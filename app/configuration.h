@@ -20,6 +20,9 @@ config::Node for_dump(const config::Node& composed);
 
 /// The tree that a run binds: interpolations, moved keys and budgets followed.
 config::Node resolved(const config::Node& composed, const config::RunFacts& facts);
+/// The same, where keys that lead nowhere are problems, and null.
+config::Node resolved(const config::Node& composed, const config::RunFacts& facts,
+                      config::KeyProblems& problems);
 
 /// What `${now:...}` and `${hydra:...}` of a run name: what is set under `hydra`, job.name,
 /// job.config_name, job.override_dirname (the overrides but those under `hydra`, sorted, with

@@ -117,17 +117,25 @@ bool plans_by_costs(const train::TrainConfig& config) {
   return roles.actor.megatron.costs.measured || roles.ref.megatron.costs.measured;
 }
 
+/// What composing and resolving a configuration found, for checked().
+struct Found {
+  std::vector<std::string> notes = {};
+  config::KeyProblems overrides = {}, interpolations = {};
+};
+
 /// Binds and checks `tree`, whose device is chosen here, and says what it warns of. `folder`:
 /// hydra.run.dir, or "".
 train::CheckedConfig checked(const Options& options, config::Node& tree, const std::string& folder,
-                             const std::vector<std::string>& notes) {
+                             const Found& found) {
   const std::string device = choose_device(tree, options.dry_run);
   if (!options.calibrate.empty()) forget_cost_files(tree);
-  for (const std::string& note : notes) log::info("note: " + note);
+  for (const std::string& note : found.notes) log::info("note: " + note);
   train::CheckedConfig checked =
       train::checked_config(tree, {.folder = folder,
                                    .dry_run = options.dry_run,
-                                   .assumed_response_length = options.assume_response_length});
+                                   .assumed_response_length = options.assume_response_length,
+                                   .overrides = found.overrides,
+                                   .interpolations = found.interpolations});
   const train::TrainConfig& config = checked.config;
   for (const std::string& warning : checked.warnings) log::warning(warning);
   if (!device.empty()) log::info(device);
@@ -185,6 +193,22 @@ void add_notes_without_sweep(const config::Composed& composed, std::vector<std::
   if (!sweep.empty()) notes.push_back(sweep + "; here it has no effect");
 }
 
+bool trains(const Options& options) {
+  return !options.print_config && !options.dry_run && !options.compare_dcp &&
+         !options.selftest_layout && options.calibrate.empty() && options.plan_file.empty();
+}
+
+/// hydra.run.dir; "" without one, and where it cannot be read, which is noted.
+std::string run_folder(const config::Composed& composed, const config::RunFacts& facts,
+                       config::KeyProblems& problems) {
+  try {
+    return hydra_folder(composed, "run.dir", "", facts);
+  } catch (const ConfigError& error) {
+    problems.texts.emplace_back(error.what());
+    return "";
+  }
+}
+
 int run(const Options& options, Clock::time_point start) {
   // A file that may not grow any more (ulimit -f) is a failed write with a message, not a death.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -197,19 +221,21 @@ int run(const Options& options, Clock::time_point start) {
   const std::vector<int64_t>& job = options.sweep_job;
   const SweepMember member = job.empty() ? SweepMember{{}, now} : SweepMember{job[0], job[1]};
   refuse_sweeps(options.overrides);
-  const bool trains = !options.print_config && !options.dry_run && !options.compare_dcp &&
-                      !options.selftest_layout && options.calibrate.empty() &&
-                      options.plan_file.empty();
-  if (trains) catch_stop_signals();
-  const config::Composed composed = config::compose(compose_request(options));
+  if (trains(options)) catch_stop_signals();
+  Found found;
+  const config::Composed composed = config::compose(compose_request(options), found.overrides);
+  found.notes = composed.notes;
+  const bool checks = !options.print_config && options.plan_file.empty();
+  if (!checks) config::throw_problems(found.overrides.texts);
   if (options.print_config && !options.resolve) {
     print(config::to_yaml(for_dump(composed.tree)));
     return 0;
   }
   config::RunFacts facts = run_facts(options, composed, member);
-  const std::string folder = hydra_folder(composed, "run.dir", "", facts);
+  const std::string folder = run_folder(composed, facts, found.interpolations);
   set_output_folder(facts, folder);
-  config::Node tree = resolved(composed.tree, facts);
+  config::Node tree = resolved(composed.tree, facts, found.interpolations);
+  if (!checks) config::throw_problems(found.interpolations.texts);
   if (options.print_config) {
     print(config::to_yaml(tree));
     return 0;
@@ -220,9 +246,8 @@ int run(const Options& options, Clock::time_point start) {
     print(train::plan_report(tree, options.plan_file, format));
     return 0;
   }
-  std::vector<std::string> notes = composed.notes;
-  if (job.empty()) add_notes_without_sweep(composed, notes);
-  return perform(options, tree, checked(options, tree, folder, notes), folder, start);
+  if (job.empty()) add_notes_without_sweep(composed, found.notes);
+  return perform(options, tree, checked(options, tree, folder, found), folder, start);
 }
 
 }  // namespace

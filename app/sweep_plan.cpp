@@ -88,11 +88,16 @@ void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Wr
   }
 }
 
-void check_configuration(size_t number, bool dry_run, config::Node tree, PlannedJob& planned,
-                         Writers& writers, Problems& problems) {
+void check_configuration(size_t number, const train::CheckOptions& options, config::Node tree,
+                         PlannedJob& planned, Writers& writers, Problems& problems) {
   choose_device(tree, true);
-  const train::TrainConfig config =
-      train::checked_config(tree, {.folder = planned.folder, .dry_run = dry_run}).config;
+  if (!options.overrides.texts.empty()) {
+    for (const std::string& text : options.overrides.texts) problems.add(number, text);
+    train::CheckOptions rest = options;
+    rest.overrides.texts.clear();  // said, alike for all jobs
+    return train::report_problems(tree, rest);
+  }
+  const train::TrainConfig config = train::checked_config(tree, options).config;
   planned.metrics_file = train::metrics_file(config);
   check_apart(number, train::outputs(config, tree), writers, problems);
 }
@@ -159,13 +164,15 @@ class Planner {
     PlannedJob& planned = plan_.jobs[number];
     Options options = options_;
     options.overrides = planned.job.overrides;
-    const config::Composed composed = config::compose(compose_request(options));
+    train::CheckOptions check{.folder = "", .dry_run = options.dry_run};
+    const config::Composed composed = config::compose(compose_request(options), check.overrides);
+    if (options.print_config) config::throw_problems(check.overrides.texts);
     const std::string in_file = about_sweep_in_file(composed);
     if (!in_file.empty()) throw ConfigError(in_file);
     if (number == 0) {
       for (std::string& line : idle_folders(composed, true)) plan_.notes.push_back(std::move(line));
     }
-    const config::RunFacts facts = place(number, options, composed);
+    const config::RunFacts facts = placed(number, options, composed, check.overrides);
     const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
     if (!is_new) {
       throw ConfigError("would have the folder of job " + std::to_string(first->second) + ", " +
@@ -174,10 +181,24 @@ class Planner {
                         "${hydra.job.num} does");
     }
     if (!options.print_config) {
-      check_configuration(number, options.dry_run, resolved(composed.tree, facts), planned,
-                          writers_, problems);
+      check.folder = planned.folder;
+      config::Node tree = resolved(composed.tree, facts, check.interpolations);
+      check_configuration(number, check, std::move(tree), planned, writers_, problems);
     } else if (options.resolve) {
       resolved(composed.tree, facts);
+    }
+  }
+
+  /// As place(); ConfigError also names the overrides that were left out before.
+  config::RunFacts placed(size_t number, const Options& options, const config::Composed& composed,
+                          const config::KeyProblems& before) {
+    try {
+      return place(number, options, composed);
+    } catch (const ConfigError& error) {
+      std::vector<std::string> texts = before.texts;
+      texts.emplace_back(error.what());
+      config::throw_problems(texts);
+      throw;
     }
   }
 

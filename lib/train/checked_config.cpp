@@ -1,10 +1,9 @@
 #include "train/checked_config.h"
 
 #include <algorithm>
-#include <cctype>
+#include <string_view>
 #include <utility>
 
-#include "config/problems.h"
 #include "train/key_kinds.h"
 #include "train/outputs.h"
 #include "train/validate.h"
@@ -13,46 +12,109 @@
 namespace verlcpp::train {
 namespace {
 
-/// Whether the last name of `key` is a word of `text`.
-bool speaks_of(const std::string& text, const std::string& key) {
-  const auto of_word = [&](size_t at) {
-    return at < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
-  };
-  const std::string name = key.substr(key.rfind('.') + 1);
-  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
-    if ((at == 0 || !of_word(at - 1)) && !of_word(at + name.size())) return true;
-  }
-  return false;
+/// Whether `a` holds what `b` does, from the same place: the one follows the other.
+bool same_value(const config::Node& a, const config::Node& b) {
+  return a.origin().text == b.origin().text && config::same_values(a, b);
 }
 
-/// What is wrong with the keys of `tree` but `unread`, whose values cannot be read.
-std::vector<std::string> problems_beside(config::Node tree, const std::vector<std::string>& unread,
-                                         const CheckOptions& options) {
-  for (const std::string& key : unread) {
-    const config::Node* shipped = shipped_values().find(key);
-    if (shipped == nullptr) return {};
-    tree.set(key, *shipped);
+/// Collects what is wrong with a tree of which some keys cannot be read.
+class Report {
+ public:
+  Report(config::Node tree, const CheckOptions& options)
+      : tree_(std::move(tree)), options_(options) {
+    for (const std::string& text : options.overrides.texts) say(text);
+    silent_ = options.overrides.keys;
+    for (const std::string& text : options.interpolations.texts) {
+      if (!by_override(text)) say(text);
+    }
+    replace(options.interpolations.keys);
   }
-  try {
-    TrainConfig config = bind_train_config(tree);
-    place_outputs(config, options.folder);
-    Findings findings(tree);
-    check_all(config, findings, options.assumed_response_length);
-    std::vector<std::string> problems = findings.problems();
-    std::erase_if(problems, [&](const std::string& text) {
-      return std::any_of(unread.begin(), unread.end(),
-                         [&](const std::string& key) { return speaks_of(text, key); });
+
+  /// ConfigError with what was said before and what is found.
+  void finish() {
+    try {
+      bind();
+      check();
+    } catch (const UnreadableValues&) {
+      // Shipped values are readable; without them there is no more to be said.
+    } catch (const ConfigError& error) {
+      say(error.what());
+    }
+    config::throw_problems(texts_);
+  }
+
+ private:
+  void say(const std::string& text) {
+    if (std::find(texts_.begin(), texts_.end(), text) == texts_.end()) texts_.push_back(text);
+  }
+
+  /// Whether an interpolation may lead nowhere because an override was left out.
+  bool by_override(const std::string& text) const {
+    const auto& keys = options_.overrides.keys;
+    return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+      return text.find("${" + key) != std::string::npos || config::names_key(text, key);
     });
-    return problems;
-  } catch (const ConfigError&) {
-    return {};  // there are other things in the way
   }
-}
+
+  /// Puts the shipped value in the place of each key and of those that follow it.
+  void replace(const std::vector<std::string>& keys) {
+    std::vector<std::string> all;
+    for (const std::string& each : keys) {
+      const std::string key = without_index(each);
+      all.push_back(key);
+      const config::Node* node = tree_.find(key);
+      if (node == nullptr || is_shipped(node->origin())) continue;
+      for (const std::string& other : config::leaf_keys(tree_)) {
+        const config::Node* value = tree_.find(other);
+        if (value != nullptr && same_value(*value, *node)) all.push_back(other);
+      }
+    }
+    for (const std::string& key : all) {
+      const config::Node* shipped = shipped_values().find(key);
+      if (shipped != nullptr) tree_.set(key, *shipped);
+      silent_.push_back(key);
+    }
+  }
+
+  /// Of an element of a list, the key of the list.
+  std::string without_index(const std::string& key) const {
+    for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+      const config::Node* above = tree_.find(std::string_view(key).substr(0, dot));
+      if (above != nullptr && above->is_list()) return key.substr(0, dot);
+    }
+    return key;
+  }
+
+  /// Says what cannot be read, and replaces it.
+  void bind() {
+    try {
+      bind_train_config(tree_);
+    } catch (const UnreadableValues& unreadable) {
+      for (const std::string& text : unreadable.problems()) say(text);
+      replace(unreadable.keys());
+    }
+  }
+
+  void check() {
+    TrainConfig config = bind_train_config(tree_);
+    place_outputs(config, options_.folder);
+    Findings findings(tree_);
+    check_all(config, findings, options_.assumed_response_length);
+    for (const std::string& text : findings.apart_from(silent_)) say(text);
+  }
+
+  config::Node tree_;
+  const CheckOptions& options_;
+  std::vector<std::string> texts_;
+  std::vector<std::string> silent_;  // keys of which nothing more is said
+};
 
 }  // namespace
 
 CheckedConfig checked_config(config::Node& resolved_tree, const CheckOptions& options) {
+  if (!options.overrides.texts.empty() || !options.interpolations.texts.empty()) {
+    report_problems(resolved_tree, options);
+  }
   try {
     CheckedConfig checked{bind_train_config(resolved_tree), {}, {}};
     place_outputs(checked.config, options.folder);
@@ -65,15 +127,14 @@ CheckedConfig checked_config(config::Node& resolved_tree, const CheckOptions& op
       checked.warnings = validate(checked.config, resolved_tree);
     }
     return checked;
-  } catch (const UnreadableValues& unreadable) {
-    std::vector<std::string> problems = unreadable.problems();
-    for (std::string& problem : problems_beside(resolved_tree, unreadable.keys(), options)) {
-      const bool said = std::find(problems.begin(), problems.end(), problem) != problems.end();
-      if (!said) problems.push_back(std::move(problem));
-    }
-    config::throw_problems(problems);
+  } catch (const UnreadableValues&) {
+    report_problems(resolved_tree, options);
     throw;
   }
+}
+
+void report_problems(const config::Node& resolved_tree, const CheckOptions& options) {
+  Report(resolved_tree, options).finish();
 }
 
 }  // namespace verlcpp::train
