@@ -91,12 +91,7 @@ void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Wr
 void check_configuration(size_t number, const train::CheckOptions& options, config::Node tree,
                          PlannedJob& planned, Writers& writers, Problems& problems) {
   choose_device(tree, true);
-  if (!options.overrides.texts.empty()) {
-    for (const std::string& text : options.overrides.texts) problems.add(number, text);
-    train::CheckOptions rest = options;
-    rest.overrides.texts.clear();  // said, alike for all jobs
-    return train::report_problems(tree, rest);
-  }
+  if (!options.overrides.keys.empty()) return train::report_problems(tree, options);
   const train::TrainConfig config = train::checked_config(tree, options).config;
   planned.metrics_file = train::metrics_file(config);
   check_apart(number, train::outputs(config, tree), writers, problems);
@@ -166,13 +161,14 @@ class Planner {
     options.overrides = planned.job.overrides;
     train::CheckOptions check{.folder = "", .dry_run = options.dry_run};
     const config::Composed composed = config::compose(compose_request(options), check.overrides);
-    if (options.print_config) config::throw_problems(check.overrides.texts);
+    for (const std::string& text : check.overrides.texts) problems.add(number, text);
+    check.overrides.texts.clear();  // said one by one: they are alike for all jobs
     const std::string in_file = about_sweep_in_file(composed);
     if (!in_file.empty()) throw ConfigError(in_file);
     if (number == 0) {
       for (std::string& line : idle_folders(composed, true)) plan_.notes.push_back(std::move(line));
     }
-    const config::RunFacts facts = placed(number, options, composed, check.overrides);
+    const config::RunFacts facts = place(number, options, composed);
     const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
     if (!is_new) {
       throw ConfigError("would have the folder of job " + std::to_string(first->second) + ", " +
@@ -186,19 +182,6 @@ class Planner {
       check_configuration(number, check, std::move(tree), planned, writers_, problems);
     } else if (options.resolve) {
       resolved(composed.tree, facts);
-    }
-  }
-
-  /// As place(); ConfigError also names the overrides that were left out before.
-  config::RunFacts placed(size_t number, const Options& options, const config::Composed& composed,
-                          const config::KeyProblems& before) {
-    try {
-      return place(number, options, composed);
-    } catch (const ConfigError& error) {
-      std::vector<std::string> texts = before.texts;
-      texts.emplace_back(error.what());
-      config::throw_problems(texts);
-      throw;
     }
   }
 
