@@ -42,8 +42,8 @@ void check_all(const TrainConfig& config, Findings& findings,
   check_run(config, findings);
   check_reward(config, findings);
   check_files(config, findings);
-  check_unused(config, findings);
   check_keys(findings);
+  check_unused(config, findings);
   if (assumed_response_length) check_assumed_length(config, *assumed_response_length, findings);
 }
 

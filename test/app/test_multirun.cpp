@@ -313,6 +313,17 @@ TEST_CASE("-m with --dry-run and --cfg job shows every job and writes nothing") 
   CHECK_THAT(bad.out, ContainsSubstring("== job 1 ("));
 }
 
+namespace {
+
+/// A configuration in `folder` that goes on from the quickstart.
+std::vector<std::string> on_quickstart_data(const std::string& folder, const std::string& name) {
+  return {"--config-dir=" + folder, "--config-name=" + name,
+          "data.train_files=" VERLCPP_QUICKSTART "/train.jsonl",
+          "actor_rollout_ref.model.path=" VERLCPP_QUICKSTART "/model"};
+}
+
+}  // namespace
+
 TEST_CASE("folders that a run of this kind does not have are named") {
   const TemporaryFolder folder;
   const std::string& place = folder.path();
@@ -330,7 +341,7 @@ TEST_CASE("folders that a run of this kind does not have are named") {
   // A file may set those of both kinds.
   folder.write("both.yaml",
                "defaults: [quickstart, _self_]\nhydra: {run: {dir: x}, sweep: {dir: y}}\n");
-  const std::vector<std::string> both = {"--config-dir=" + place, "--config-name=both"};
+  const std::vector<std::string> both = on_quickstart_data(place, "both");
   CHECK_THAT(expect_success(with(both, {"--dry-run"})).out, !ContainsSubstring("no effect"));
   CHECK_THAT(expect_success(with(both, {"--dry-run", "-m"})).out, !ContainsSubstring("no effect"));
 }
@@ -340,7 +351,7 @@ TEST_CASE("a sweep in a file is not run, and says where it has to stand") {
   folder.write("main.yaml",
                "defaults: [quickstart, _self_]\n"
                "hydra: {sweeper: {params: {actor_rollout_ref.rollout.n: '2,4'}}}\n");
-  const std::vector<std::string> words = {"--config-dir=" + folder.path(), "--config-name=main"};
+  const std::vector<std::string> words = on_quickstart_data(folder.path(), "main");
   const std::string text =
       "hydra.sweeper.params = {actor_rollout_ref.rollout.n: '2,4'} (" + folder.path() +
       "/main.yaml:2): a sweep is written on the command line, behind -m, as in "
