@@ -114,7 +114,8 @@ HydraKeys hydra_keys(const std::vector<std::string>& overrides) {
       throw ConfigError(about_hydra_sweep(text, number));
     }
     const Override item = parse_override(text, number);
-    const bool is_value = item.key.starts_with("hydra.") || (item.value && item.value->is_map());
+    const bool is_value = item.key.starts_with("hydra.") ||
+                          (item.key == "hydra" && item.value && item.value->is_map());
     if (item.kind == Override::Kind::kDelete || !is_value) {
       found.unread.push_back(item.key + " (" + item.origin() + ")");
       continue;

@@ -396,6 +396,7 @@ TEST_CASE("compose: Hydra's keys that nothing reads have no effect, and are name
       "and hydra.sweep.subdir have one";
   CHECK(notes(kValues, {"hydra.verbose=True"}) ==
         std::vector<std::string>{"hydra.verbose (override 1) has" + of_hydra});
+  CHECK(notes(kValues, {"hydra/run={dir: z}"}).size() == 1);  // a group's choice, whatever it is
   CHECK(notes(kValues, {"hydra/launcher=joblib", "~hydra.sweep"}) ==
         std::vector<std::string>{"hydra/launcher (override 1), hydra.sweep (override 2) have" +
                                  of_hydra});
