@@ -234,6 +234,11 @@ std::vector<std::string> Binder::missing_groups() const {
   return texts;
 }
 
+std::string Binder::Problem::cause() const {
+  const std::string all = key.empty() ? "" : text.substr(key.size());
+  return all.substr(0, std::min(all.find(kNullToo), all.size()));
+}
+
 std::vector<std::string> Binder::problems() const {
   std::set<std::string> said;
   for (const Problem& problem : problems_) {

@@ -17,6 +17,9 @@
 
 namespace verlcpp::config {
 
+/// Behind the messages about a value that may also be null.
+inline constexpr const char* kNullToo = "; null is valid too";
+
 /// Converters from one node; throw ConfigError naming `path`, the value, its origin and the wanted
 /// type. An int is accepted for a float. A null is only accepted for std::optional.
 void read(const Node& node, const std::string& path, bool& out);
@@ -42,7 +45,7 @@ void read(const Node& node, const std::string& path, std::optional<T>& out) {
   try {
     read(node, path, out.emplace());
   } catch (const ConfigError& error) {
-    throw ConfigError(error.what() + std::string("; null is valid too"));
+    throw ConfigError(error.what() + std::string(kNullToo));
   }
 }
 
@@ -152,7 +155,7 @@ class Binder {
     /// The message; `text` but of a key that is not there.
     std::string message() const;
     /// What is wrong with which value from where, whatever key it reached.
-    std::string cause() const { return key.empty() ? "" : text.substr(key.size()); }
+    std::string cause() const;
   };
   KnownKeys also_known_;
   std::vector<Problem> problems_;

@@ -306,12 +306,14 @@ void add_layer(const Layer& layer, const std::string& primary, Node& tree) {
   if (!message.empty()) throw ConfigError(message);
 }
 
-/// Notes why `item` cannot be applied, with the keys that its message names: they may be meant.
-void note(const Override& item, const std::string& message, KeyProblems& problems) {
+/// Notes why `item` cannot be applied, with the keys of `tree` that its message names: they may be
+/// meant.
+void note(const Override& item, const std::string& message, const Node& tree,
+          KeyProblems& problems) {
   problems.texts.push_back(message);
   problems.keys.push_back(item.key);
   for (std::string& key : dotted_keys(message.substr(std::min(item.text.size(), message.size())))) {
-    problems.keys.push_back(std::move(key));
+    if (tree.find(key) != nullptr) problems.keys.push_back(std::move(key));
   }
 }
 
@@ -359,7 +361,7 @@ Composed compose(const ComposeRequest& request, KeyProblems& problems) {
     try {
       apply(result.tree, item, request);
     } catch (const ConfigError& error) {
-      note(item, error.what(), problems);
+      note(item, error.what(), result.tree, problems);
     }
   }
   return result;

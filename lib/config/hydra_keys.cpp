@@ -58,10 +58,11 @@ void take(const Node& block, const std::string& prefix, HydraKeys& found) {
     const bool is_group = contains(kGroups, key), is_read = contains(kRead, key);
     if (is_read && !is_plain_name(name)) {
       throw ConfigError("hydra: " + name + " = " + to_inline(value) + " (" + value.origin().text +
-                        "): a name with dots is one name; a.b is written a: {b: VALUE}");
+                        "): is read as one name with dots in it; a.b is written a: {b: VALUE}");
     }
     if (is_group && !value.is_map()) {
-      throw ConfigError(about(key, value) + ": must be a map, as in hydra.run={dir: FOLDER}");
+      throw ConfigError(about(key, value) + ": must be a map, as in hydra." + key +
+                        (key == "sweeper" ? "={params: {KEY: VALUES}}" : "={dir: FOLDER}"));
     }
     if (is_group) {
       take(value, key + ".", found);

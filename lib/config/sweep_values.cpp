@@ -267,7 +267,7 @@ class Evaluator {
     const bool whole = call.name == "str" || call.name == "bool";
     if (const auto of = sweep_in(text_, call.arguments[0].value);
         whole && of && of->name == "range") {
-      fail(call, "cannot cast a range()");
+      fail(call, "cannot cast a range(); int() and float() can");
     }
     if (call.name == "str") return values;
     for (std::string& value : values) {

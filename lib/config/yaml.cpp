@@ -150,7 +150,8 @@ class Reader {
     if (key.Scalar().empty() && ends) fail(key.Mark(), "a key cannot be null");
     if (!ends && text_.compare(at, 2, "!!") != 0 && text_.compare(at, 2, "!<") != 0) {
       fail(key.Mark(),
-           "a ! in front of a key stands before a space; quote the key if it is part of it");
+           "YAML takes the ! in front of this key for a tag; leave it out, or quote the key with "
+           "it");
     }
   }
 

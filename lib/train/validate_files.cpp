@@ -153,7 +153,7 @@ void check_kernels(const TrainConfig& config, const model::ModelConfig& model, F
     findings.add("actor_rollout_ref.model.path",
                  "the model has a " + name + " of " + std::to_string(value) + "; " +
                      findings.about("trainer.device") + " runs at most " + std::to_string(most) +
-                     ", cpu any");
+                     "; trainer.device=cpu runs any");
   };
   within("hidden size", model.hidden, kWidestCudaRow);
   within("head dim", model.head_dim, kLargestCudaHeadDim);

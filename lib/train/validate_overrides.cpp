@@ -119,17 +119,21 @@ void check_unread_overrides(const Role& role, Findings& findings) {
     const auto model = of_the_model().find(name);
     if (model != of_the_model().end()) {
       if (contains(model->second, config::to_inline(value))) continue;
-      const std::string valid =
-          model->second.empty() ? "" : "must be " + model->second.back() + ", or ";
+      const std::string valid = model->second.empty()
+                                    ? ""
+                                    : (model->second.size() > 1 ? "must be one of " : "must be ") +
+                                          join(model->second) + "; or ";
       findings.add(key, "is not what this build computes; " + valid +
                             "leave it out (what config.json says of the model counts, with "
                             "actor_rollout_ref.model.override_config on top)");
       continue;
     }
-    if (const config::Node* own = findings.tree().find(role.key + "." + name)) {
+    const bool is_plain = config::is_plain_name(name);
+    const config::Node* own = is_plain ? findings.tree().find(role.key + "." + name) : nullptr;
+    if (own != nullptr && !own->is_map()) {
       if (!config::same_values(*own, value)) {
-        findings.add(key, "must be the same as " + findings.about(role.key + "." + name) +
-                              ", which is the key to set");
+        findings.add(key, "differs from " + findings.about(role.key + "." + name) +
+                              ", which is the one that counts; set that and leave this out");
       }
       continue;
     }

@@ -27,7 +27,7 @@ void check_losses(const TrainConfig& config, Unused& unused, const Findings& fin
   const std::string key = "actor_rollout_ref.actor.";
   unused.unless(!actor.clip_ratio_low || !actor.clip_ratio_high, key + "clip_ratio",
                 ": " + findings.about(key + "clip_ratio_low") + " and " +
-                    findings.about(key + "clip_ratio_high") + " stand in its place; set them");
+                    findings.about(key + "clip_ratio_high") + " are read instead");
   const std::string loss = " unless actor_rollout_ref.actor.use_kl_loss=True";
   unused.unless(actor.use_kl_loss || actor.kl_loss_coef == 0, key + "kl_loss_coef", loss);
   const AlgorithmConfig& algorithm = config.algorithm;
@@ -54,13 +54,14 @@ void check_unused(const TrainConfig& config, Findings& findings) {
   const std::string program = "reward.custom_reward_function.";
   for (const char* field : {"name", "timeout_s", "on_failure"}) {
     unused.unless(config.reward.custom_reward_function.path.has_value(), program + field,
-                  " unless " + program + "path names a program");
+                  " unless " + program + "path names a file (.py) or program");
   }
   const TrainerConfig& trainer = config.trainer;
   unused.unless(trainer.test_freq > 0 || trainer.val_before_train || trainer.val_only ||
                     !trainer.validation_data_dir,
                 "trainer.validation_data_dir",
-                ": no validation runs; set trainer.test_freq or trainer.val_before_train");
+                ": no validation runs; trainer.test_freq=N (N > 0) or "
+                "trainer.val_before_train=True runs one");
 }
 
 }  // namespace verlcpp::train

@@ -478,7 +478,8 @@ TEST_CASE("compose: names under hydra that are empty or hold dots") {
     return compose({{in_memory("conf", {{"main.yaml", block}})}, "main", {}});
   };
   CHECK(compose_error({{"main.yaml", "hydra: {run.dir: x}\n"}}) ==
-        "hydra: run.dir = 'x' (conf/main.yaml:1): a name with dots is one name; a.b is written a: "
+        "hydra: run.dir = 'x' (conf/main.yaml:1): is read as one name with dots in it; a.b is "
+        "written a: "
         "{b: "
         "VALUE}");
   CHECK(of("hydra: {a.b: 1, '': 2, job: {env: {c.d: 3, '': {}}}, run: {a.b: 4}}\n")
