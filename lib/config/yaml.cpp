@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -81,7 +82,17 @@ class Reader {
     if (tag == "tag:yaml.org,2002:bool" && std::holds_alternative<bool>(value)) return value;
     if (tag == "tag:yaml.org,2002:float" && whole != nullptr) return static_cast<double>(*whole);
     if (tag == "tag:yaml.org,2002:float" && std::holds_alternative<double>(value)) return value;
+    const auto* word = std::get_if<std::string>(&value);
+    if (tag == "tag:yaml.org,2002:float" && word != nullptr && is_float_word(*word)) {
+      return std::strtod(word->c_str(), nullptr);
+    }
     refuse_tag(yaml);
+  }
+
+  /// What Python's float() reads beside numbers.
+  static bool is_float_word(const std::string& text) {
+    static const std::regex kWord("[-+]?(inf|infinity|nan)", std::regex::icase);
+    return std::regex_match(text, kWord);
   }
 
   [[noreturn]] void refuse_tag(const YAML::Node& yaml) const {

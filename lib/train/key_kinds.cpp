@@ -142,7 +142,8 @@ const config::Node& shipped_values() {
 config::KnownKeys known_keys(const config::Node& tree) {
   // Composing the shipped tree takes as long as composing the run's: only where it can matter.
   return {.tree = sets_unread(tree, "") ? &shipped_tree() : &tree,
-          .free = {"critic.megatron.override_transformer_config", "distillation.teacher_models",
+          .free = {"actor_rollout_ref.rollout.engine_kwargs",
+                   "critic.megatron.override_transformer_config", "distillation.teacher_models",
                    "ray_kwargs.ray_init", "ray_kwargs.ray_init.runtime_env",
                    "global_profiler.global_tool_config.nsys.controller_nsight_options",
                    "global_profiler.global_tool_config.nsys.worker_nsight_options",

@@ -68,6 +68,7 @@ TEST_CASE("yaml: plain words become what OmegaConf's loader makes of them") {
       {"!!int '0x1f'", "integer", "31"},
       {"!!int ' 5 '", "integer", "5"},
       {"!!float 5", "float", "5.0"},
+      {"!!float -Inf", "float", "-inf"},
       {"!!bool yes", "bool", "True"},
       {"!!null x", "null", "null"},
       {"!", "null", "null"},

@@ -309,6 +309,7 @@ TEST_CASE("keys of a known group that verl does not have are errors") {
   CHECK(failure({"++critic.ppo_epoch=2"}) ==
         one + "critic.ppo_epoch (override 20) is not a known key; did you mean critic.ppo_epochs?");
   CHECK(failure({"+ray_kwargs.ray_init.runtime_env.env_vars.X=1"}) == "valid");
+  CHECK(failure({"+actor_rollout_ref.rollout.engine_kwargs.other.x=1"}) == "valid");
   // A shipped group that was put where nothing reads it.
   CHECK(failure({"+actor=megatron_actor"}) ==
         one +
