@@ -238,7 +238,7 @@ class Transformer {
                         const TokenLoss& loss, int64_t first, const KeptLogits& kept) const;
   /// The gradient of its logits, in their place.
   void finish_chunk(const DeviceBatch& batch, HeadChunk& chunk) const;
-  /// Forward and backward of the head in one visit; the gradient of the last layer's output.
+  /// Forward and backward of the head in one visit; the gradient of its input.
   Tensor train_head(const ParameterBuffer& weights, const DeviceBatch& batch, const Saved& s,
                     const TokenLoss& loss, const ParameterBuffer& grad, bool add) const;
   Tensor mlp_backward(const LayerTensors& w, const LayerTensors& g, const LayerSaved& s,

@@ -111,8 +111,12 @@ void Transformer::train(const ParameterBuffer& weights, const DeviceBatch& batch
   normalise_head(weights, run_layers(weights, batch, attention, &saved), batch.head_rows_R, saved,
                  MemoryTag::kSaved);
   if (!add) clear_what_adds(batch, grad);
-  layers_backward(weights, batch, attention, saved,
-                  train_head(weights, batch, saved, loss, grad, add), grad, add);
+  Tensor d_hidden_tD;
+  {  // neither the head's logits nor the gradient of its input live on
+    const Tensor d_input_RD = train_head(weights, batch, saved, loss, grad, add);
+    d_hidden_tD = head_input_backward(weights, batch, saved, d_input_RD, grad);
+  }
+  layers_backward(weights, batch, attention, saved, std::move(d_hidden_tD), grad, add);
 }
 
 }  // namespace verlcpp::model

@@ -154,7 +154,7 @@ Tensor Transformer::train_head(const ParameterBuffer& weights, const DeviceBatch
     backend_.matmul(grad.at(head_name()), d_logits_CV, s.head_input_RD.rows(first, count), true,
                     false, add || first > 0);
   }
-  return head_input_backward(weights, batch, s, d_input_RD, grad);
+  return d_input_RD;
 }
 
 Tensor Transformer::head_input_backward(const ParameterBuffer& weights, const DeviceBatch& batch,

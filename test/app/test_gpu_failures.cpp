@@ -142,6 +142,8 @@ TEST_CASE("a plan larger than the card is refused with what to lower") {
   check_refused(outcome);
   CHECK_THAT(outcome.err, ContainsSubstring("GPU 0 has no room for this run: ") &&
                               ContainsSubstring(" are needed by 4 ranks of ") &&
+                              ContainsSubstring(". Most of it, ") &&
+                              ContainsSubstring(" a rank, is ") &&
                               ContainsSubstring("; to need less, "));
 }
 

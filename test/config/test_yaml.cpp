@@ -135,6 +135,7 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(error("a: !|\n  b\n") == "f.yaml:1:4: not YAML: a space is missing behind the !");
   CHECK(contains(error("a: [!]\n"), "f.yaml:1:5: a ! with nothing behind it"));
   CHECK(contains(error("a: {!}\n"), "f.yaml:1:5: YAML takes the ! in front of this key"));
+  CHECK(contains(error("a: {!'b': 1}\n"), "f.yaml:1:5: the tag !'b': is not supported"));
   CHECK(contains(error("a: {! : 1}\n"), "f.yaml:1:5: a key cannot be null"));
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
