@@ -29,8 +29,8 @@ std::string about_text(const Node& node, const std::string& path) {
   if (text->empty()) return ", got nothing (an unset variable of the shell?)";
   const Node unquoted(scalar_from_command_line(*text), {});
   if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) {
-    return ", not a string: remove the quotes; an environment variable is read by " +
-           decoded_variable(node, path);
+    return ", got the text '" + *text + "': without quotes it is a number; an environment " +
+           "variable, which is a text too, is read by " + decoded_variable(node, path);
   }
   const size_t sign = (*text)[0] == '-' || (*text)[0] == '+' ? 1 : 0;
   const bool digits =
@@ -206,7 +206,8 @@ std::string Binder::Problem::message() const {
   if (missing.empty()) return text;
   const std::string name = group + missing;
   return name + " is missing: no file sets it, or ~" + name +
-         (bare_group ? " or ~" + group.substr(0, group.size() - 1) : "") + " deleted it";
+         (bare_group ? " or ~" + group.substr(0, group.size() - 1) : "") + " deleted it; " +
+         (is_group ? "it is a group of keys" : "++" + name + "=VALUE sets it");
 }
 
 std::vector<std::string> Binder::lacking(const std::string& group) const {

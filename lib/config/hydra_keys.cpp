@@ -185,14 +185,17 @@ std::vector<std::string> add_search_path(Repository& repository, const ComposeRe
   if (written == nullptr) return {};
   const Node value = resolve_in(Node::map({}), *written, "hydra.searchpath");
   std::vector<std::string> skipped;
-  const std::string wanted = about("searchpath", *written) +
-                             ": must be a list of folders, each as file:///FOLDER "
-                             "(pkg://verl.trainer.config is verl's own files, which are here)";
-  if (!value.is_list()) throw ConfigError(wanted);
+  const auto refuse = [&](const std::string& what) {
+    throw ConfigError(about("searchpath", *written) + ": " + what +
+                      " must be file:///FOLDER (or pkg://verl.trainer.config for verl's own files, "
+                      "which are here)");
+  };
+  if (!value.is_list()) refuse("must be a list of folders, as in [file:///FOLDER]; each of them");
   for (const Node& element : value.elements()) {
     const auto* text = element.get_if<std::string>();
     if (text == nullptr || !(text->starts_with(kFile) || text->starts_with(kPackage))) {
-      throw ConfigError(wanted);
+      refuse("its element " + to_inline(element));
+      continue;
     }
     const std::string reason = add_place(repository, *text);
     if (reason.empty()) continue;

@@ -67,6 +67,16 @@ std::string without_brackets(const std::string& key) {
   return text;
 }
 
+/// Of an interpolation that names no key of the tree.
+class AbsentKey : public ConfigError {
+ public:
+  AbsentKey(const std::string& text, std::string key) : ConfigError(text), key_(std::move(key)) {}
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string key_;
+};
+
 class Resolver {
  public:
   Resolver(const Node& root, const RunFacts& run) : root_(root), run_(run) {}
@@ -127,9 +137,12 @@ class Resolver {
     const std::string& text;
   };
 
+  static std::string about(const Place& place) {
+    return join(place.path) + "=" + place.text + " (" + place.origin.text + "): ";
+  }
+
   [[noreturn]] static void fail(const Place& place, const std::string& message) {
-    throw ConfigError(join(place.path) + "=" + place.text + " (" + place.origin.text +
-                      "): " + message);
+    throw ConfigError(about(place) + message);
   }
 
   Node follow_or_note(const Interpolation& interpolation, const Node& node, const Path& path) {
@@ -143,6 +156,8 @@ class Resolver {
       const bool cycle =
           text.find("form a cycle") != std::string::npos;  // said by each of its keys
       if (!cycle || !said_cycle_) problems_->texts.push_back(text);
+      const auto* absent = dynamic_cast<const AbsentKey*>(&error);
+      if (absent != nullptr) problems_->absent[text] = absent->key();
       problems_->keys.push_back(join(path));
       said_cycle_ = said_cycle_ || cycle;
       return Node(Scalar(), node.origin());
@@ -239,9 +254,10 @@ class Resolver {
   Node required(const std::string& key, const Place& place) {
     const Path target = absolute(key, place);
     if (const auto found = lookup(target)) return *found;
-    const std::string near = nearest_key(join(target), leaf_keys(root_));
-    fail(place,
-         "there is no key " + join(target) + (near.empty() ? "" : "; did you mean " + near + "?"));
+    const std::string wanted = join(target), near = nearest_key(wanted, leaf_keys(root_));
+    throw AbsentKey(about(place) + "there is no key " + wanted +
+                        (near.empty() ? "" : "; did you mean " + near + "?"),
+                    wanted);
   }
 
   Node call(const std::string& name, const List& arguments, const Place& place) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@ namespace verlcpp::config {
 /// What is wrong, and the dotted keys whose values are therefore not the ones that were meant.
 struct KeyProblems {
   std::vector<std::string> texts = {}, keys = {};
+  std::map<std::string, std::string> absent = {};  // of some texts: the key that is not there
 };
 
 /// The words of a message that are dotted keys, as far as their form tells.

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/interpolation.h"
 #include "train/key_kinds.h"
 #include "train/outputs.h"
 #include "train/validate.h"
@@ -21,19 +22,20 @@ bool same_value(const config::Node& a, const config::Node& b) {
 class Report {
  public:
   Report(config::Node tree, const CheckOptions& options)
-      : tree_(std::move(tree)), options_(options) {
-    for (const std::string& text : options.overrides.texts) say(text);
-    silent_ = options.overrides.keys;
-    for (const std::string& text : options.interpolations.texts) {
-      if (!by_override(text)) say(text);
-    }
+      : tree_(std::move(tree)), options_(options), silent_(options.overrides.keys) {
     replace(options.interpolations.keys);
   }
 
   /// ConfigError with what was said before and what is found.
   void finish() {
+    const UnreadableValues unreadable = bind();
+    for (const std::string& text : options_.overrides.texts) say(text);
+    for (const std::string& text : options_.interpolations.texts) {
+      if (!by_override(text) && !by_absence(text, unreadable.keys())) say(text);
+    }
+    for (const std::string& text : unreadable.problems()) say(text);
+    replace(unreadable.keys());
     try {
-      bind();
       check();
     } catch (const UnreadableValues&) {
       // Shipped values are readable; without them there is no more to be said.
@@ -56,6 +58,22 @@ class Report {
     });
   }
 
+  /// Whether an interpolation leads to one of the keys that are said to be missing themselves.
+  bool by_absence(const std::string& text, const std::vector<std::string>& unreadable) const {
+    const auto absent = options_.interpolations.absent.find(text);
+    if (absent == options_.interpolations.absent.end()) return false;
+    return std::any_of(unreadable.begin(), unreadable.end(), [&](const std::string& key) {
+      return absent->second == key || absent->second.starts_with(key + ".");
+    });
+  }
+
+  /// Whether the shipped value of `key` is whatever `other` has.
+  static bool follows_in_files(const std::string& key, const std::string& other) {
+    const config::Node* node = shipped_tree().find(key);
+    const auto* link = node == nullptr ? nullptr : node->get_if<config::Interpolation>();
+    return link != nullptr && config::followed_key(*link) == other;
+  }
+
   /// Puts the shipped value in the place of each key and of those that follow it.
   void replace(const std::vector<std::string>& keys) {
     std::vector<std::string> all;
@@ -63,10 +81,14 @@ class Report {
       const std::string key = without_index(each);
       all.push_back(key);
       const config::Node* node = tree_.find(key);
-      if (node == nullptr || is_shipped(node->origin())) continue;
+      if (node != nullptr && is_shipped(node->origin())) continue;
       for (const std::string& other : config::leaf_keys(tree_)) {
         const config::Node* value = tree_.find(other);
-        if (value != nullptr && same_value(*value, *node)) all.push_back(other);
+        if (value == nullptr) continue;
+        const bool follows = node != nullptr
+                                 ? same_value(*value, *node)
+                                 : is_shipped(value->origin()) && follows_in_files(other, key);
+        if (follows) all.push_back(other);
       }
     }
     for (const std::string& key : all) {
@@ -85,14 +107,16 @@ class Report {
     return key;
   }
 
-  /// Says what cannot be read, and replaces it.
-  void bind() {
+  /// What cannot be read.
+  UnreadableValues bind() {
     try {
       bind_train_config(tree_);
     } catch (const UnreadableValues& unreadable) {
-      for (const std::string& text : unreadable.problems()) say(text);
-      replace(unreadable.keys());
+      return unreadable;
+    } catch (const ConfigError& error) {
+      return {{error.what()}, {}};
     }
+    return {{}, {}};
   }
 
   void check() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "config/bind.h"
@@ -16,11 +17,21 @@ namespace verlcpp::train {
 namespace {
 
 constexpr const char* kBudgetKey = "data.max_token_len_per_gpu";
-constexpr std::array kFedByBudget = {
+constexpr std::array<std::string_view, 3> kFedByBudget = {
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
     "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
     "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu",
 };
+
+/// What may be in the tree; a budget that cannot be read is said once.
+config::KnownKeys keys_to_bind(const config::Node& tree) {
+  config::KnownKeys known = known_keys(tree);
+  known.follows = [shipped = known.follows](const std::string& key) {
+    return shipped(key) ||
+           std::find(kFedByBudget.begin(), kFedByBudget.end(), key) != kFedByBudget.end();
+  };
+  return known;
+}
 
 void expand_paths(TrainConfig& config) {
   RolloutConfig& rollout = config.actor_rollout_ref.rollout;
@@ -88,8 +99,8 @@ void apply_token_budget(config::Node& tree) {
   const std::optional<config::Node> budget = config::select(tree, kBudgetKey);
   if (!budget || budget->is_null()) return;
   const config::Node before = tree;
-  for (const char* key : kFedByBudget) {
-    const std::optional<config::Node> value = config::select(before, key);
+  for (const std::string_view key : kFedByBudget) {
+    const std::optional<config::Node> value = config::select(before, std::string(key));
     config::Node* node = tree.find(key);
     if (node != nullptr && value && is_shipped(value->origin())) *node = *budget;
   }
@@ -111,7 +122,7 @@ TrainConfig bind_train_config(config::Node& resolved_tree) {
   apply_moved_keys(resolved_tree);
   apply_token_budget(resolved_tree);
   TrainConfig config;
-  config::Binder binder(known_keys(resolved_tree));
+  config::Binder binder(keys_to_bind(resolved_tree));
   binder.bind(resolved_tree, "", config);
   if (!binder.problems().empty()) refuse_bare_file(resolved_tree);
   if (binder.problems() != binder.unknown_keys()) {

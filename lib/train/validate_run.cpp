@@ -108,9 +108,10 @@ void check_resume(const TrainerConfig& trainer, Findings& findings) {
   }
 }
 
-/// A name of a list; one that is empty is seen.
-std::string named(const std::string& name) {
-  return name.empty() ? "an empty name (an unset variable of the shell?)" : name;
+/// What is wrong with a name of a list.
+std::string is_not(const std::string& name, const std::string& what) {
+  return name.empty() ? "a name is empty (an unset variable of the shell?)"
+                      : name + " is not " + what;
 }
 
 void check_loggers(const TrainerConfig& trainer, Findings& findings) {
@@ -123,7 +124,7 @@ void check_loggers(const TrainerConfig& trainer, Findings& findings) {
     if (contains(verl, name)) {
       ignored.push_back(name);
     } else {
-      findings.add("trainer.logger", named(name) + " is no logger; must be among " + join(built) +
+      findings.add("trainer.logger", is_not(name, "a logger") + "; must be among " + join(built) +
                                          " (verl's others, such as wandb, write nothing here)");
     }
   }
@@ -176,7 +177,7 @@ void check_trainer(const TrainConfig& config, Findings& findings) {
       all_known = all_known && contains(contents, name);
       findings.require(
           contains(contents, name), "actor_rollout_ref.actor.checkpoint." + field,
-          named(name) + " is not a part of a checkpoint; must be among " + join(contents));
+          is_not(name, "a part of a checkpoint") + "; must be among " + join(contents));
     }
   };
   known(checkpoint.save_contents, "save_contents");

@@ -118,12 +118,14 @@ TEST_CASE("bind: a wrong type names key, value, origin and what is wanted") {
   CHECK(error_of({"files=3"}) == "files=3 (override 1): must be a string or a list of strings");
   CHECK(error_of({"files=[[a]]"}) == "files[0]=[a] (override 1): must be a string");
   CHECK(error_of({"inner.limit='7'"}) ==
-        "inner.limit='7' (override 1): must be an integer, not a string: remove the quotes; an "
-        "environment variable is read by 'inner.limit=\"${oc.decode:${oc.env:NAME}}\"'; null is "
+        "inner.limit='7' (override 1): must be an integer, got the text '7': without quotes it is "
+        "a number; an environment variable, which is a text too, is read by "
+        "'inner.limit=\"${oc.decode:${oc.env:NAME}}\"'; null is "
         "valid too");
   CHECK(error_of({"betas=[0.9,'1']"}) ==
-        "betas[1]='1' (override 1): must be a number, not a string: remove the quotes; an "
-        "environment variable is read by \"${oc.decode:${oc.env:NAME}}\", with the quotes");
+        "betas[1]='1' (override 1): must be a number, got the text '1': without quotes it is a "
+        "number; an environment variable, which is a text too, is read by "
+        "\"${oc.decode:${oc.env:NAME}}\", with the quotes");
   CHECK(error_of({"inner=3"}) == "inner (override 1) must be a group of keys, got 3");
   CHECK(error_of({"inner.lr=???"}) == "inner.lr (override 1) has no default: give it a value");
 }
@@ -133,7 +135,7 @@ TEST_CASE("bind: unknown and missing keys are all reported together") {
         "inner.ppo_epoch (override 2) is not a known key; did you mean inner.ppo_epochs?");
   CHECK(error_of({"+other.deep.key=2", "~name", "inner.lr=x"}) ==
         "the configuration has 3 problems:\n"
-        "  1. name is missing: no file sets it, or ~name deleted it\n"
+        "  1. name is missing: no file sets it, or ~name deleted it; ++name=VALUE sets it\n"
         "  2. inner.lr='x' (override 3): must be a number\n"
         "  3. other (override 1) is not a known key; --cfg job prints the keys there are");
 }

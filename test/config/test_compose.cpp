@@ -352,11 +352,13 @@ TEST_CASE("compose: hydra.searchpath adds folders, other hydra keys are refused"
   fs::remove_all(place);
 
   const std::string wanted =
-      " (override 1): must be a list of folders, each as file:///FOLDER (pkg://verl.trainer.config "
-      "is verl's own files, which are here)";
-  CHECK(compose_error(kValues, {"hydra.searchpath=[conf]"}) ==
-        "hydra.searchpath = [conf]" + wanted);
-  CHECK(compose_error(kValues, {"hydra.searchpath=null"}) == "hydra.searchpath = null" + wanted);
+      " must be file:///FOLDER (or pkg://verl.trainer.config for verl's own files, which are here)";
+  CHECK(compose_error(kValues, {"hydra.searchpath=[file:///a,conf]"}) ==
+        "hydra.searchpath = ['file:///a', conf] (override 1): its element 'conf'" + wanted);
+  CHECK(compose_error(kValues, {"hydra.searchpath=null"}) ==
+        "hydra.searchpath = null (override 1): must be a list of folders, as in [file:///FOLDER]; "
+        "each of them" +
+            wanted);
   CHECK(contains(compose_error({{"main.yaml", "hydra: 1\n"}}),
                  "hydra = 1 (conf/main.yaml:1): must be a map"));
   CHECK(contains(compose_error(kValues, {"mine=a", "g/x=b", "hydra.searchpath=[file:///nowhere]"}),

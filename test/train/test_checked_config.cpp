@@ -128,13 +128,38 @@ TEST_CASE("interpolations that lead nowhere are said with all the rest") {
             {"mine.n=3", "trainer.total_epochs = 0"}));
 }
 
+TEST_CASE("an interpolation that leads to a missing key is not said besides") {
+  CHECK(are(problems({"~trainer.project_name"}), {"trainer.project_name is missing"}));
+  CHECK(are(problems({"~" + kA + "actor.checkpoint.save_contents", "trainer.total_epochs=0"}),
+            {kA + "actor.checkpoint.save_contents is missing", "trainer.total_epochs = 0"}));
+  // Through oc.select it becomes null, which does not fit there.
+  CHECK(are(problems({kMegatron + "dynamic_context_parallel=True",
+                      "~" + kMegatron + "max_seqlen_per_dp_cp_rank"}),
+            {kMegatron + "max_seqlen_per_dp_cp_rank is missing"}));
+  // Nothing else says that this one is not there: nobody reads it.
+  CHECK(are(problems({"~ray_kwargs.timeline_json_file",
+                      "trainer.experiment_name=${ray_kwargs.timeline_json_file}"}),
+            {"trainer.experiment_name=${ray_kwargs.timeline_json_file}"}));
+}
+
+TEST_CASE("a token budget that cannot be read is said once") {
+  CHECK(are(problems({"data.max_token_len_per_gpu=x"}), {"data.max_token_len_per_gpu='x'"}));
+  CHECK(are(problems({"data.max_token_len_per_gpu=x", kA + "actor.ppo_max_token_len_per_gpu=y"}),
+            {"data.max_token_len_per_gpu='x'", kA + "actor.ppo_max_token_len_per_gpu='y'"}));
+}
+
 TEST_CASE("keys and groups that are missing hide nothing") {
   CHECK(are(problems({"~critic", "trainer.total_epochs=0"}),
-            {"critic.enable is missing: no file sets it, or ~critic.enable or ~critic deleted it",
+            {"critic.enable is missing: no file sets it, or ~critic.enable or ~critic deleted it; "
+             "++critic.enable=VALUE sets it",
              "trainer.total_epochs = 0"}));
   CHECK(are(problems({"~trainer.device", "trainer.total_epochs=0"}),
-            {"trainer.device is missing: no file sets it, or ~trainer.device deleted it",
+            {"trainer.device is missing: no file sets it, or ~trainer.device deleted it; "
+             "++trainer.device=VALUE sets it",
              "trainer.total_epochs = 0"}));
+  CHECK(are(problems({"~actor_rollout_ref.actor.megatron"}),
+            {kA + "actor.megatron is missing: no file sets it, or ~" + kA +
+             "actor.megatron deleted it; it is a group of keys"}));
   CHECK(are(problems({"algorithm.kl_ctrl=3", "trainer.total_epochs=0"}),
             {"algorithm.kl_ctrl (override", "trainer.total_epochs = 0"}));
 }

@@ -126,7 +126,7 @@ TEST_CASE("rollout and trainer") {
        {{"trainer.resume_mode=resume_path", "trainer.resume_from_path=checkpoints/x"},
         "trainer.resume_from_path",
         "whose name ends in global_step_N"},
-       {{"trainer.logger=[console,telegraph]"}, "trainer.logger", "telegraph is no logger"},
+       {{"trainer.logger=[console,telegraph]"}, "trainer.logger", "telegraph is not a logger"},
        {{"data.truncation=up"}, "data.truncation", "must be one of error, left, right, middle"},
        {{kA + "actor.checkpoint.save_contents=[model,soul]",
          kA + "actor.checkpoint.load_contents=[model]"},
