@@ -157,6 +157,14 @@ std::string package_name(const std::string& text) {
   return name.substr(0, name.find_last_not_of('.') + 1);
 }
 
+/// Whether an element names a place as Hydra does: a folder, with or without its scheme.
+bool is_place(const Node& element) {
+  const auto* text = element.get_if<std::string>();
+  if (text == nullptr || text->empty()) return false;
+  return text->starts_with(kFile) || text->starts_with(kPackage) ||
+         text->find("://") == std::string::npos;
+}
+
 /// Adds one folder, or returns why it is skipped.
 std::string add_place(Repository& repository, const std::string& text) {
   if (text.starts_with(kPackage)) {
@@ -166,7 +174,7 @@ std::string add_place(Repository& repository, const std::string& text) {
     repository.add(embedded());
     return "";
   }
-  SearchPath place = folder(text.substr(kFile.size()));
+  SearchPath place = folder(text.starts_with(kFile) ? text.substr(kFile.size()) : text);
   const std::string absent = place.absent ? "there is no folder " + place.label : "";
   repository.add(std::move(place));
   return absent;
@@ -178,26 +186,27 @@ std::vector<std::string> add_search_path(Repository& repository, const ComposeRe
                                          const HydraKeys& overridden) {
   const Node* written = overridden.read.find("searchpath");
   std::optional<ConfigFile> primary;
-  if (written == nullptr) {
+  if (written == nullptr || written->is_null()) {
     primary = repository.load(primary_name(request));
     written = primary ? primary->body.find("hydra.searchpath") : nullptr;
   }
   if (written == nullptr) return {};
   const Node value = resolve_in(Node::map({}), *written, "hydra.searchpath");
+  if (value.is_null()) return {};
   std::vector<std::string> skipped;
-  const auto refuse = [&](const std::string& what) {
-    throw ConfigError(about("searchpath", *written) + ": " + what +
-                      " must be file:///FOLDER (or pkg://verl.trainer.config for verl's own files, "
-                      "which are here)");
-  };
-  if (!value.is_list()) refuse("must be a list of folders, as in [file:///FOLDER]; each of them");
+  const std::string must =
+      " must be FOLDER or file:///FOLDER (or pkg://verl.trainer.config for "
+      "verl's own files, which are here)";
+  if (!value.is_list()) {
+    throw ConfigError(about("searchpath", *written) +
+                      ": must be a list, as in [FOLDER]; each element" + must);
+  }
   for (const Node& element : value.elements()) {
-    const auto* text = element.get_if<std::string>();
-    if (text == nullptr || !(text->starts_with(kFile) || text->starts_with(kPackage))) {
-      refuse("its element " + to_inline(element));
-      continue;
+    if (!is_place(element)) {
+      throw ConfigError(about("searchpath", *written) + ": its element " + to_inline(element) +
+                        must);
     }
-    const std::string reason = add_place(repository, *text);
+    const std::string reason = add_place(repository, *element.get_if<std::string>());
     if (reason.empty()) continue;
     skipped.push_back("hydra.searchpath (" + element.origin().text + "): " + reason +
                       "; it is skipped");

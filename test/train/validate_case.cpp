@@ -20,6 +20,11 @@ std::string failure(const std::vector<std::string>& base, const std::vector<std:
   return "valid";
 }
 
+std::vector<std::string> warnings(const std::vector<std::string>& more) {
+  const Configured c = configured(valid_run(), more);
+  return train::validate(c.config, c.tree);
+}
+
 void check_table(const std::vector<std::string>& base, const std::vector<Bad>& table) {
   for (const Bad& bad : table) {
     INFO(bad.overrides.front() << " ... " << bad.overrides.back());
