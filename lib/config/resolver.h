@@ -95,6 +95,8 @@ class Resolver {
 
   /// `${name:arguments}`.
   Node call(const std::string& name, const List& arguments, const Place& place);
+  /// What is inside a map or a list stands where the call stands, not in a place of its own.
+  Node resolve_argument(const Node& node, const Path& path);
   Node oc_select(const Node& first, const Node* otherwise, const Place& place);
   Node oc_env(const Node& first, const Node* otherwise, const Place& place);
   /// A text read as a value of the command line.

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdlib>
 #include <ctime>
+#include <utility>
 
 #include "base/error.h"
 #include "config/python_text.h"
@@ -34,9 +35,23 @@ Node Resolver::call(const std::string& name, const List& arguments, const Place&
   if (arguments.empty() || arguments.size() > resolver->most) {
     fail(place, name + " takes " + std::string(resolver->takes));
   }
-  const Node first = resolve_node(arguments[0], place.path);
+  const Node first = resolve_argument(arguments[0], place.path);
   const Node* otherwise = arguments.size() == 2 ? &arguments[1] : nullptr;
   return (this->*resolver->call)(first, otherwise, place);
+}
+
+Node Resolver::resolve_argument(const Node& node, const Path& path) {
+  if (node.is_scalar()) return resolve_node(node, path);
+  if (node.is_list()) {
+    List elements;
+    for (const Node& element : node.elements()) elements.push_back(resolve_argument(element, path));
+    return Node::list(std::move(elements), node.origin());
+  }
+  Map items;
+  for (const auto& [name, value] : node.items()) {
+    items.emplace_back(name, resolve_argument(value, path));
+  }
+  return Node::map(std::move(items), node.origin());
 }
 
 Node Resolver::oc_select(const Node& first, const Node* otherwise, const Place& place) {
@@ -44,7 +59,8 @@ Node Resolver::oc_select(const Node& first, const Node* otherwise, const Place& 
   const std::optional<Node> found = lookup(target);
   // A default stands for what is ??? itself, not for what leads to such a key.
   if (found && !(is_missing(*found) && is_open(target))) return *found;
-  return otherwise == nullptr ? Node(Scalar(), place.origin) : resolve_node(*otherwise, place.path);
+  return otherwise == nullptr ? Node(Scalar(), place.origin)
+                              : resolve_argument(*otherwise, place.path);
 }
 
 Node Resolver::oc_env(const Node& first, const Node* otherwise, const Place& place) {
@@ -52,7 +68,7 @@ Node Resolver::oc_env(const Node& first, const Node* otherwise, const Place& pla
   const char* value = std::getenv(name.c_str());
   if (value != nullptr) return Node(std::string(value), place.origin);
   if (otherwise == nullptr) fail(place, "the environment variable " + name + " is not set");
-  const Node other = unresolved([&] { return resolve_node(*otherwise, place.path); });
+  const Node other = unresolved([&] { return resolve_argument(*otherwise, place.path); });
   return other.is_null() ? other : Node(python_text(other), place.origin);
 }
 
@@ -114,7 +130,7 @@ Node Resolver::hydra(const Node& first, const Node*, const Place& place) {
 
 Node Resolver::oc_decode(const Node& text, const Node*, const Place& place) {
   if (text.is_null()) return text;
-  return resolve_node(parse_argument(key_text(text, place), place.origin), place.path);
+  return resolve_argument(parse_argument(key_text(text, place), place.origin), place.path);
 }
 
 }  // namespace verlcpp::config

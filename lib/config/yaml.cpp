@@ -181,11 +181,12 @@ class Reader {
     return before != std::string::npos && text_[before] == '?';
   }
 
-  /// The library takes a word below its key that is not indented.
+  /// The library takes a word or brackets below their key that are not indented.
   void require_indent(const YAML::Node& key, const YAML::Node& value) const {
     const bool is_deeper =
         value.Mark().line == key.Mark().line || value.Mark().column > key.Mark().column;
-    if (value.IsScalar() && !is_deeper && !is_explicit(static_cast<size_t>(key.Mark().pos))) {
+    const bool has_to_be = value.IsScalar() || is_flow(value);
+    if (has_to_be && !is_deeper && !is_explicit(static_cast<size_t>(key.Mark().pos))) {
       fail(value.Mark(), "not YAML: this must be indented further than its key, or has no colon");
     }
   }

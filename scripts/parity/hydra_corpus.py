@@ -20,6 +20,7 @@ NESTED = ["${oc.select:missing,${one}}", "${oc.decode:${oc.env:VERLCPP_SET}}", "
           "${group.${name}}", "${a.b:1}", "${oc.select:missing,[1,,2]}", "${oc.select:group.zz,{}}", "${oc.select:missing,x:y}",
           "${oc.env:VERLCPP_UNSET,1.50}", "${oc.select:missing,'a\\'b'}", "${oc.select:missing,'\\${one}'}", "${oc.select:missing,'a\\\\'}",
           "${oc.create:{a:1,b: ${one}}}", "${oc.create:${group}}", "${oc.create:[x,${one}]}", "${oc.create:3}",
+          "${oc.create:[x,${.one}]}", "${oc.select:missing,{a: ${.word}}}", "${oc.env:VERLCPP_UNSET,[${.list.1}]}",
           "${oc.dict.keys:group}", "${oc.dict.values:group}", "${oc.dict.keys:missing}", "${oc.dict.values:list}",
           "${oc.dict.keys:${word}}", "${oc.select:missing,'${one}'}", "${oc.decode:'${one}'}", "${oc.select:missing,['${one}']}",
           "${oc.env:VERLCPP_UNSET,'${nothing}'}", "${oc.select:missing,'${group}'}", "${oc.select:missing,'${open}'}"]

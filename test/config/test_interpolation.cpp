@@ -136,6 +136,15 @@ TEST_CASE("interpolation: an argument in quotes is a text, whatever the interpol
         "{a: '1', b: 1}");
 }
 
+TEST_CASE("interpolation: a relative key inside an argument starts where the call stands") {
+  CHECK(shown("'${oc.create:[x${.one}, {a: [${.one}]}]}'") == "[x1, {a: [1]}]");
+  CHECK(shown("'${oc.select:nope,{a: ${.word}}}'") == "{a: text}");
+  CHECK(*value("'a${oc.select:nope,[${.one}]}'").get_if<std::string>() == "a[1]");
+  CHECK(shown("'${oc.env:VERLCPP_NO_SUCH,[${.one}]}'") == "'[1]'");
+  CHECK(shown("'${oc.decode:\"[\\${.one}]\"}'") == "[1]");
+  CHECK(contains(error_of("'${oc.create:{a: 1, b: ${.a}}}'"), "there is no key a"));
+}
+
 TEST_CASE("interpolation: oc.create, oc.dict.keys and oc.dict.values") {
   CHECK(shown("'${oc.create:{a: [1, ${one}]}}'") == "{a: [1, 1]}");
   CHECK(shown("'${oc.create:${list}}'") == "[5, {x: 6}]");

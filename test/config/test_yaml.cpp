@@ -139,6 +139,9 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(contains(error("a: {! : 1}\n"), "f.yaml:1:5: a key cannot be null"));
   CHECK(contains(error("!mine a: 1\n"), "f.yaml:1:1: the tag !mine is not supported"));
   CHECK(contains(error("a:\nb #c\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
+  CHECK(contains(error("a:\n{}\nd: 1\n"), "f.yaml:2:1: not YAML: this must be indented"));
+  CHECK(contains(error("a:\n  b:\n  [1]\n"), "f.yaml:3:3: not YAML: this must be indented"));
+  CHECK(error("a: {\n}\nb:\n  [1\n]\n? c\n: {}\n") == "(no ConfigError)");
   CHECK(contains(error("a: 1\n%b: 2\n"), "f.yaml:2:1: not YAML: a line cannot begin with %"));
   CHECK(error("a: &x 1\nb: &x 2\n") == "f.yaml:2:4: not YAML: a second anchor &x");
   CHECK(error("a: &x: 1\n") == "f.yaml:1:4: not YAML: no name of an anchor: &x:");
