@@ -123,6 +123,9 @@ void define(CLI::App& cli, Options& options, std::string& cfg, std::string& form
   }
   cli.add_flag("--version", version, "print the version and stop");
   cli.add_option("overrides", options.overrides, "overrides, in order; the last one wins");
+  for (const char* other : {"--config-dir", "--config-path", "--config-name", "overrides"}) {
+    explain->excludes(cli.get_option(other));  // the table is one for all configurations
+  }
   cli.allow_extras();
 }
 

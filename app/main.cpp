@@ -121,6 +121,7 @@ bool plans_by_costs(const train::TrainConfig& config) {
 struct Found {
   std::vector<std::string> notes = {};
   config::KeyProblems overrides = {}, interpolations = {};
+  config::KeyHistory history = {};
 };
 
 /// Binds and checks `tree`, whose device is chosen here, and says what it warns of. `folder`:
@@ -135,7 +136,8 @@ train::CheckedConfig checked(const Options& options, config::Node& tree, const s
                                    .dry_run = options.dry_run,
                                    .assumed_response_length = options.assume_response_length,
                                    .overrides = found.overrides,
-                                   .interpolations = found.interpolations});
+                                   .interpolations = found.interpolations,
+                                   .history = found.history});
   const train::TrainConfig& config = checked.config;
   for (const std::string& warning : checked.warnings) log::warning(warning);
   if (!device.empty()) log::info(device);
@@ -205,6 +207,8 @@ std::string run_folder(const config::Composed& composed, const config::RunFacts&
     return hydra_folder(composed, "run.dir", "", facts);
   } catch (const ConfigError& error) {
     problems.texts.emplace_back(error.what());
+    const auto* absent = dynamic_cast<const config::AbsentKey*>(&error);
+    if (absent != nullptr) problems.absent[error.what()] = absent->key();
     return "";
   }
 }
@@ -225,6 +229,7 @@ int run(const Options& options, Clock::time_point start) {
   Found found;
   const config::Composed composed = config::compose(compose_request(options), found.overrides);
   found.notes = composed.notes;
+  found.history = composed.history;
   const bool checks = !options.print_config && options.plan_file.empty();
   if (!checks) config::throw_problems(found.overrides.texts);
   if (options.print_config && !options.resolve) {

@@ -9,6 +9,7 @@
 #include "app/configuration.h"
 #include "app/device.h"
 #include "base/error.h"
+#include "config/problems.h"
 #include "train/checked_config.h"
 #include "train/outputs.h"
 #include "train/validate.h"
@@ -146,6 +147,8 @@ class Planner {
     for (size_t i = 0; i < plan_.jobs.size(); ++i) {
       try {
         plan_job(i, problems);
+      } catch (const config::SeveralProblems& several) {
+        for (const std::string& text : several.texts()) problems.add(i, text);
       } catch (const Error& error) {
         problems.add(i, error.what());
       }
@@ -163,6 +166,7 @@ class Planner {
     const config::Composed composed = config::compose(compose_request(options), check.overrides);
     for (const std::string& text : check.overrides.texts) problems.add(number, text);
     check.overrides.texts.clear();  // said one by one: they are alike for all jobs
+    check.history = composed.history;
     const std::string in_file = about_sweep_in_file(composed);
     if (!in_file.empty()) throw ConfigError(in_file);
     if (number == 0) {

@@ -22,11 +22,18 @@ std::string decoded_variable(const Node& node, const std::string& path) {
   return element ? "\"" + value + "\", with the quotes" : "'" + path + "=\"" + value + "\"'";
 }
 
+/// What to say more about a text that is empty.
+std::string about_empty(const Node& node) {
+  const auto* text = node.get_if<std::string>();
+  const bool empty = text != nullptr && text->empty();
+  return empty ? ", got nothing (an unset variable of the shell?)" : "";
+}
+
 /// What to say more about a text where a number is wanted: it may be one in quotes, or too large.
 std::string about_text(const Node& node, const std::string& path) {
   const auto* text = node.get_if<std::string>();
   if (text == nullptr) return "";
-  if (text->empty()) return ", got nothing (an unset variable of the shell?)";
+  if (text->empty()) return about_empty(node);
   const Node unquoted(scalar_from_command_line(*text), {});
   if (unquoted.get_if<int64_t>() || unquoted.get_if<double>()) {
     return ", got the text '" + *text + "': without quotes it is a number; an environment " +
@@ -65,7 +72,7 @@ void refuse_none(const Node& node, const std::string& path) {
 
 void read(const Node& node, const std::string& path, bool& out) {
   const auto* value = node.get_if<bool>();
-  if (value == nullptr) fail(node, path, "True or False");
+  if (value == nullptr) fail(node, path, "True or False" + about_empty(node));
   out = *value;
 }
 
@@ -192,22 +199,20 @@ std::vector<std::string> Binder::unreadable_keys() const {
   return keys;
 }
 
-void Binder::note_bare_group(const Node& node, const std::string& path,
-                             const std::vector<std::string>& known) {
-  const bool bare = std::none_of(known.begin(), known.end(), [&](const std::string& name) {
-    return node.child(name) != nullptr;
-  });
-  for (Problem& problem : problems_) {
-    if (bare && !problem.missing.empty() && problem.group == path + ".") problem.bare_group = true;
+void Binder::add_missing(const std::string& path, const std::string& name, bool is_group) {
+  const std::string deleted = also_known_.deleted_by(path), remedy = "++" + path + "=VALUE";
+  std::string text = path + " is missing: ";
+  if (!deleted.empty()) {
+    text += deleted + " deletes it; leave that out";
+    if (!is_group) text += ", or set it behind it with " + remedy;
+  } else if (is_group) {
+    text += "it is a group of keys, and no file of the defaults list sets it";
+  } else {
+    text += "no file sets it; " + remedy + " does";
   }
-}
-
-std::string Binder::Problem::message() const {
-  if (missing.empty()) return text;
-  const std::string name = group + missing;
-  return name + " is missing: no file sets it, or ~" + name +
-         (bare_group ? " or ~" + group.substr(0, group.size() - 1) : "") + " deleted it; " +
-         (is_group ? "it is a group of keys" : "++" + name + "=VALUE sets it");
+  problems_.push_back({.text = std::move(text),
+                       .group = path.substr(0, path.size() - name.size()),
+                       .missing = name});
 }
 
 std::vector<std::string> Binder::lacking(const std::string& group) const {
@@ -226,11 +231,14 @@ std::vector<std::string> Binder::missing_groups() const {
     const bool whole = !problem.missing.empty() && names.size() >= kMissingGroup;
     if (!whole || !said.insert(problem.group).second) continue;
     const std::string group = problem.group.substr(0, problem.group.size() - 1);
+    const std::string deleted = also_known_.deleted_by(group);
+    if (!deleted.empty() && !said.insert(deleted).second) continue;  // it left out a whole tree
     texts.push_back((group.empty() ? "the configuration" : group) + " lacks " + names[0] + ", " +
-                    names[1] + " and " + std::to_string(names.size() - 2) +
-                    " more: a group of the defaults list that holds them is left out (~GROUP, "
-                    "GROUP=null, or a file without it), or another "
-                    "stands in its place");
+                    names[1] + " and " + std::to_string(names.size() - 2) + " more: " +
+                    (deleted.empty()
+                         ? "a group of the defaults list that holds them is left out (~GROUP, "
+                           "GROUP=null, or a file without it), or another stands in its place"
+                         : deleted + " deletes them; leave that out"));
   }
   return texts;
 }
@@ -249,7 +257,7 @@ std::vector<std::string> Binder::problems() const {
   for (const Problem& problem : problems_) {
     if (!problem.missing.empty() && lacking(problem.group).size() >= kMissingGroup) continue;
     const bool follows = !problem.key.empty() && also_known_.follows(problem.key);
-    if (!follows || said.insert(problem.cause()).second) texts.push_back(problem.message());
+    if (!follows || said.insert(problem.cause()).second) texts.push_back(problem.text);
   }
   return texts;
 }

@@ -60,6 +60,10 @@ struct KnownKeys {
   std::function<bool(const std::string& key)> is_read = [](const std::string&) { return true; };
   /// Whether a key follows another unless somebody sets it: a mistake in that other is said once.
   std::function<bool(const std::string& key)> follows = [](const std::string&) { return false; };
+  /// The override that deleted a key or what it is in, or "".
+  std::function<std::string(const std::string& key)> deleted_by = [](const std::string&) {
+    return std::string();
+  };
 };
 
 /// Fills structs from a resolved tree. Collects *all* errors: wrong types, missing keys, and keys
@@ -74,7 +78,6 @@ class Binder {
   void bind(const Node& node, const std::string& path, T& out) {
     Level level{*this, node, path, {}};
     out.fields(level);
-    note_bare_group(node, path, level.known);
     report_unknown(node, path, level.known);
   }
   /// Throws ConfigError listing every problem, several on numbered lines, if there was any.
@@ -100,72 +103,58 @@ class Binder {
 
   template <class T>
   void field(const Node& parent, const std::string& path, const char* name, T& member) {
+    constexpr bool is_group = requires(Level & level) { member.fields(level); };
     const Node* child = parent.child(name);
-    if (child == nullptr) {
-      problems_.push_back({.text = "",
-                           .key = "",
-                           .group = path.substr(0, path.size() - std::string_view(name).size()),
-                           .missing = name,
-                           .is_group = requires(Level & level) { member.fields(level);
+    if (child == nullptr) return add_missing(path, name, is_group);
+    if (is_missing(*child)) {
+      add(path + " (" + child->origin().text + ") has no default: give it a value", path);
+    } else if constexpr (is_group) {
+      if (child->is_map()) {
+        bind(*child, path, member);
+      } else {
+        add(path + " (" + child->origin().text + ") must be a group of keys, got " +
+                to_inline(*child),
+            path);
+      }
+    } else {
+      try {
+        read(*child, path, member);
+      } catch (const ConfigError& e) {
+        add(e.what(), path);
+      }
     }
-  });
-} else if (is_missing(*child)) {
-  add(path + " (" + child->origin().text + ") has no default: give it a value", path);
-}
-else if constexpr (requires(Level & level) { member.fields(level); }) {
-  if (child->is_map()) {
-    bind(*child, path, member);
-  } else {
-    add(path + " (" + child->origin().text + ") must be a group of keys, got " + to_inline(*child),
-        path);
   }
-}
-else {
-  try {
-    read(*child, path, member);
-  } catch (const ConfigError& e) {
-    add(e.what(), path);
+  /// The missing keys of one group; a line for every group that lacks many.
+  std::vector<std::string> lacking(const std::string& group) const;
+  std::vector<std::string> missing_groups() const;
+  /// Whether a key at the root is a user's own, for interpolations that name it. A group whose name
+  /// is near a known one's, and which has a key of that one, is taken for a mistake.
+  bool is_own_root(const std::string& name, const Node& value,
+                   const std::vector<std::string>& roots) const;
+  /// A key of another group that may have been meant; "" when none is near.
+  std::string near_elsewhere(const std::string& key) const;
+  /// The keys of `node`, which stands at `path`, that are neither in `known` nor in also_known_.
+  void report_unknown(const Node& node, const std::string& path,
+                      const std::vector<std::string>& known);
+
+  void add_missing(const std::string& path, const std::string& name, bool is_group);
+  /// `key`: of a wrong value, whose message begins with it.
+  void add(std::string text, std::string key = "") {
+    problems_.push_back({.text = std::move(text), .key = std::move(key)});
   }
-}
-}  // namespace verlcpp::config
-/// Marks the missing keys of the group at `path` when none of `known` is there.
-void note_bare_group(const Node& node, const std::string& path,
-                     const std::vector<std::string>& known);
-/// The missing keys of one group; a line for every group that lacks many.
-std::vector<std::string> lacking(const std::string& group) const;
-std::vector<std::string> missing_groups() const;
-/// Whether a key at the root is a user's own, for interpolations that name it. A group whose name
-/// is near a known one's, and which has a key of that one, is taken for a mistake.
-bool is_own_root(const std::string& name, const Node& value,
-                 const std::vector<std::string>& roots) const;
-/// A key of another group that may have been meant; "" when none is near.
-std::string near_elsewhere(const std::string& key) const;
-/// The keys of `node`, which stands at `path`, that are neither in `known` nor in also_known_.
-void report_unknown(const Node& node, const std::string& path,
-                    const std::vector<std::string>& known);
 
-/// `key`: of a wrong value, whose message begins with it.
-void add(std::string text, std::string key = "") {
-  problems_.push_back({.text = std::move(text), .key = std::move(key)});
-}
-
-struct Problem {
-  std::string text;
-  std::string key = "";
-  bool unknown_key = false;
-  std::string group = "";    // of a key that is not there: what it is in, with the dot
-  std::string missing = "";  // and its name
-  bool is_group = false;     // whether it is a group itself
-  bool bare_group = false;   // and whether the others that are read there are not there either
-  /// The message; `text` but of a key that is not there.
-  std::string message() const;
-  /// What is wrong with which value from where, whatever key it reached.
-  std::string cause() const;
+  struct Problem {
+    std::string text;
+    std::string key = "";
+    bool unknown_key = false;
+    std::string group = "";    // of a key that is not there: what it is in, with the dot
+    std::string missing = "";  // and its name
+    /// What is wrong with which value from where, whatever key it reached.
+    std::string cause() const;
+  };
+  KnownKeys also_known_;
+  std::vector<Problem> problems_;
 };
-KnownKeys also_known_;
-std::vector<Problem> problems_;
-}
-;
 
 namespace detail {
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/key_history.h"
 #include "config/old_keys.h"
 #include "config/problems.h"
 #include "config/tree.h"
@@ -45,6 +46,7 @@ struct Composed {
   Node
       hydra;  // searchpath, run.dir, sweep.dir, sweep.subdir, sweeper.params as far as they are set
   std::vector<std::string> notes = {};  // for the user: what has no effect, and why
+  KeyHistory history = {};
 };
 
 /// Hydra's composition (version 1.3): defaults lists (nested, `group@package: name`, `../group`,

@@ -8,6 +8,7 @@
 #include "config/group_choices.h"
 #include "config/hydra_keys.h"
 #include "config/interpolation.h"
+#include "config/problems.h"
 
 namespace verlcpp::config {
 
@@ -196,10 +197,12 @@ class Expander {
     try {
       name = resolve_in(known, Node(Interpolation{text, false}, {origin, Origin::Source::kFile}),
                         "defaults");
-    } catch (const ConfigError&) {
+    } catch (const ConfigError& error) {
+      const auto* absent = dynamic_cast<const AbsentKey*>(&error);
+      const std::string left_out = absent == nullptr ? "" : choices_.left_out_by(absent->key());
       throw ConfigError(origin + ": " + text +
                         " must name a group chosen by one name in the defaults list" +
-                        header_note_);
+                        (left_out.empty() ? header_note_ : ", and " + left_out + " leaves it out"));
     }
     const auto* filled = name.get_if<std::string>();
     if (filled == nullptr) throw ConfigError(origin + ": " + text + " is no name");

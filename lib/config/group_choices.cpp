@@ -69,6 +69,12 @@ bool GroupChoices::is_deleted(const std::string& key, const DefaultsEntry& entry
   return true;
 }
 
+std::string GroupChoices::left_out_by(const std::string& key) const {
+  const auto found = deletions_.find(key);
+  if (found == deletions_.end() || !found->second.used) return "";
+  return found->second.text + " (" + found->second.origin.text + ")";
+}
+
 void GroupChoices::note_choice(const std::string& key, const DefaultsEntry& entry) {
   const auto [known, first] = known_.insert({key, {entry.choice.name, entry.origin}});
   if (!first && known->second.name != entry.choice.name) fail_twice(key, entry);
@@ -124,13 +130,23 @@ void GroupChoices::check_all_used() const {
   }
 }
 
+std::vector<std::string> GroupChoices::listed_in(const std::string& name) const {
+  std::vector<std::string> names;
+  try {
+    const std::optional<ConfigFile> file = repository_.load(name);
+    for (const Node& entry : file ? file->defaults : List{}) {
+      if (const auto* listed = entry.get_if<std::string>()) names.push_back(*listed);
+    }
+  } catch (const ConfigError&) {
+    // Nobody asked for this file.
+  }
+  return names;
+}
+
 std::vector<std::string> GroupChoices::whole_options(const std::string& group) const {
   std::vector<std::string> options = repository_.options(group), parts;
   for (const std::string& option : options) {
-    const std::optional<ConfigFile> file = repository_.load(group + "/" + option);
-    for (const Node& entry : file ? file->defaults : List{}) {
-      if (const auto* name = entry.get_if<std::string>()) parts.push_back(*name);
-    }
+    for (const std::string& part : listed_in(group + "/" + option)) parts.push_back(part);
   }
   std::erase_if(options, [&](const std::string& option) {
     return std::find(parts.begin(), parts.end(), option) != parts.end();

@@ -26,6 +26,8 @@ class GroupChoices {
   void choose(const std::string& key, DefaultsEntry& entry);
   /// True when `~key` or `~key=name` leaves the group out.
   bool is_deleted(const std::string& key, const DefaultsEntry& entry);
+  /// The deletion that left out the group of that key, or "".
+  std::string left_out_by(const std::string& key) const;
   /// A group has one choice everywhere. Throws ConfigError for a second one.
   void note_choice(const std::string& key, const DefaultsEntry& entry);
   /// A file that lists no others comes once. Throws ConfigError for the second time.
@@ -58,6 +60,8 @@ class GroupChoices {
     std::string name, origin;
   };
 
+  /// The files that the defaults list of `name` names; none where it cannot be read.
+  std::vector<std::string> listed_in(const std::string& name) const;
   /// The options of a group without those that are only parts of others: actor.yaml of
   /// megatron_actor.yaml.
   std::vector<std::string> whole_options(const std::string& group) const;

@@ -8,6 +8,7 @@
 #include "config/embedded.h"
 #include "config/interpolation.h"
 #include "config/override.h"
+#include "config/problems.h"
 #include "config/sweep.h"
 
 namespace verlcpp::config {
@@ -79,6 +80,24 @@ void take(const Node& block, const std::string& prefix, HydraKeys& found) {
   }
 }
 
+void take_override(const Override& item, HydraKeys& found) {
+  const bool is_value =
+      item.key.starts_with("hydra.") || (item.key == "hydra" && item.value && item.value->is_map());
+  const std::string name = is_value && item.key.size() > 6 ? item.key.substr(6) : "";
+  if (item.kind == Override::Kind::kDelete && (contains(kRead, name) || contains(kGroups, name))) {
+    throw ConfigError(
+        item.text + " (" + item.origin() + "): a key of Hydra cannot be deleted" +
+        (name == "searchpath" ? "; hydra.searchpath=[] empties it" : "; leave this out"));
+  }
+  if (item.kind == Override::Kind::kDelete || !is_value) {
+    found.unread.push_back(item.key + " (" + item.origin() + ")");
+    return;
+  }
+  Node whole = Node::map({}, item.value->origin());
+  whole.set(item.key, *item.value);
+  take(*whole.child("hydra"), "", found);
+}
+
 /// `++hydra.x=1` -> `hydra.x`.
 std::string key_of(const std::string& text) {
   const size_t begin = std::min(text.find_first_not_of("+~"), text.size());
@@ -105,25 +124,20 @@ bool is_hydra_key(const std::string& key) {
   return key == "hydra" || key.starts_with("hydra.") || key.starts_with("hydra/");
 }
 
-HydraKeys hydra_keys(const std::vector<std::string>& overrides) {
+HydraKeys hydra_keys(const std::vector<std::string>& overrides,
+                     std::vector<std::string>& problems) {
   HydraKeys found;
   for (size_t i = 0; i < overrides.size(); ++i) {
     const std::string& text = overrides[i];
     if (!is_hydra_key(key_of(text))) continue;
     const int number = static_cast<int>(i) + 1;
-    if (is_sweep(text)) {
-      throw ConfigError(about_hydra_sweep(text, number));
-    }
+    if (is_sweep(text)) throw ConfigError(about_hydra_sweep(text, number));
     const Override item = parse_override(text, number);
-    const bool is_value = item.key.starts_with("hydra.") ||
-                          (item.key == "hydra" && item.value && item.value->is_map());
-    if (item.kind == Override::Kind::kDelete || !is_value) {
-      found.unread.push_back(item.key + " (" + item.origin() + ")");
-      continue;
+    try {
+      take_override(item, found);
+    } catch (const ConfigError& error) {
+      problems.emplace_back(error.what());
     }
-    Node whole = Node::map({}, item.value->origin());
-    whole.set(item.key, *item.value);
-    take(*whole.child("hydra"), "", found);
   }
   return found;
 }
@@ -142,7 +156,10 @@ HydraKeys with_block(const Node& block, HydraKeys overridden) {
 
 std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group) {
   Repository repository(request.search_path);
-  add_search_path(repository, request, hydra_keys(request.overrides));
+  std::vector<std::string> problems;
+  const HydraKeys hydra = hydra_keys(request.overrides, problems);
+  throw_problems(problems);
+  add_search_path(repository, request, hydra);
   return repository.options(group);
 }
 
@@ -160,9 +177,22 @@ std::string package_name(const std::string& text) {
 /// Whether an element names a place as Hydra does: a folder, with or without its scheme.
 bool is_place(const Node& element) {
   const auto* text = element.get_if<std::string>();
-  if (text == nullptr || text->empty()) return false;
-  return text->starts_with(kFile) || text->starts_with(kPackage) ||
-         text->find("://") == std::string::npos;
+  if (text == nullptr) return false;
+  const size_t scheme = text->find("://");
+  const std::string name = scheme == std::string::npos ? *text : text->substr(scheme + 3);
+  if (name.find_first_not_of(' ') == std::string::npos) return false;
+  return text->starts_with(kFile) || text->starts_with(kPackage) || scheme == std::string::npos;
+}
+
+/// The list, whose interpolations have no tree yet.
+Node search_path_of(const Node& written) {
+  try {
+    return resolve_in(Node::map({}), written, "hydra.searchpath");
+  } catch (const AbsentKey&) {
+    throw ConfigError(about("searchpath", written) +
+                      ": is read before any other key, so that of ${...} only ${oc.env:NAME} works "
+                      "here");
+  }
 }
 
 /// Adds one folder, or returns why it is skipped.
@@ -191,7 +221,7 @@ std::vector<std::string> add_search_path(Repository& repository, const ComposeRe
     written = primary ? primary->body.find("hydra.searchpath") : nullptr;
   }
   if (written == nullptr) return {};
-  const Node value = resolve_in(Node::map({}), *written, "hydra.searchpath");
+  const Node value = search_path_of(*written);
   if (value.is_null()) return {};
   std::vector<std::string> skipped;
   const std::string must =

@@ -15,9 +15,9 @@ struct HydraKeys {
       {};  // the others with their origins: "hydra.verbose (run.yaml:3)"
 };
 /// What overrides say under `hydra`, interpolations as written. Other keys are not looked at: they
-/// may be sweeps. ConfigError for a sweep over a key of Hydra, for folders that are no texts and
-/// for maps that are none.
-HydraKeys hydra_keys(const std::vector<std::string>& overrides);
+/// may be sweeps. Adds a problem for a key of Hydra that is deleted, for folders that are no texts
+/// and for maps that are none; ConfigError for a sweep over such a key.
+HydraKeys hydra_keys(const std::vector<std::string>& overrides, std::vector<std::string>& problems);
 /// The block `hydra` of the composed files below them. ConfigError as above.
 HydraKeys with_block(const Node& block, HydraKeys overridden);
 

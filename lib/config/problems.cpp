@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/error.h"
-
 namespace verlcpp::config {
 
 namespace {
@@ -61,7 +59,11 @@ std::string numbered(const std::vector<std::string>& problems) {
 
 void throw_problems(const std::vector<std::string>& problems) {
   if (problems.empty()) return;
-  throw ConfigError(problems.size() == 1 ? problems[0] : numbered(problems));
+  if (problems.size() == 1) throw ConfigError(problems[0]);
+  throw SeveralProblems(problems);
 }
+
+SeveralProblems::SeveralProblems(std::vector<std::string> texts)
+    : ConfigError(numbered(texts)), texts_(std::move(texts)) {}
 
 }  // namespace verlcpp::config

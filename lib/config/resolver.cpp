@@ -22,14 +22,15 @@ const Node* child_of(const Node& node, const std::string& name) {
   return nullptr;
 }
 
-/// Of an interpolation that names no key of the tree.
-class AbsentKey : public ConfigError {
+/// Of interpolations that lead to each other.
+class Cycle : public ConfigError {
  public:
-  AbsentKey(const std::string& text, std::string key) : ConfigError(text), key_(std::move(key)) {}
-  const std::string& key() const { return key_; }
+  Cycle(const std::string& text, std::vector<std::string> keys)
+      : ConfigError(text), keys_(std::move(keys)) {}
+  const std::vector<std::string>& keys() const { return keys_; }
 
  private:
-  std::string key_;
+  std::vector<std::string> keys_;
 };
 
 }  // namespace
@@ -113,15 +114,22 @@ Node Resolver::follow_or_note(const Interpolation& interpolation, const Node& no
     open_.clear();
     depth_ = 0;
     whole_ = true;
-    const std::string text = error.what();
-    const bool cycle = text.find("form a cycle") != std::string::npos;  // said by each of its keys
-    if (!cycle || !said_cycle_) problems_->texts.push_back(text);
-    const auto* absent = dynamic_cast<const AbsentKey*>(&error);
-    if (absent != nullptr) problems_->absent[text] = absent->key();
-    problems_->keys.push_back(join(path));
-    said_cycle_ = said_cycle_ || cycle;
+    note(error, join(path));
     return Node(Scalar(), node.origin());
   }
+}
+
+void Resolver::note(const ConfigError& error, const std::string& key) {
+  problems_->keys.push_back(key);
+  const std::string text = error.what();
+  if (const auto* cycle = dynamic_cast<const Cycle*>(&error)) {
+    bool is_new = false;  // every key of a cycle finds it
+    for (const std::string& each : cycle->keys()) is_new |= said_cycles_.insert(each).second;
+    if (!is_new) return;
+  }
+  problems_->texts.push_back(text);
+  const auto* absent = dynamic_cast<const AbsentKey*>(&error);
+  if (absent != nullptr) problems_->absent[text] = absent->key();
 }
 
 Node Resolver::follow(const Interpolation& interpolation, const Origin& origin, const Path& path) {
@@ -134,8 +142,12 @@ Node Resolver::follow(const Interpolation& interpolation, const Origin& origin, 
   const auto first = std::find(open_.begin(), open_.end(), id);
   if (first != open_.end()) {
     std::string chain;
-    for (auto step = first; step != open_.end(); ++step) chain += join(step->first) + " -> ";
-    fail(place, "the interpolations form a cycle: " + chain + join(path));
+    std::vector<std::string> keys;
+    for (auto step = first; step != open_.end(); ++step) {
+      keys.push_back(join(step->first));
+      chain += keys.back() + " -> ";
+    }
+    throw Cycle(about(place) + "the interpolations form a cycle: " + chain + join(path), keys);
   }
   if (open_.size() >= kMaxDepth) fail(place, "the interpolations are nested too deeply");
   open_.push_back(id);
@@ -210,7 +222,7 @@ std::string Resolver::key_text(const Node& node, const Place& place) {
 
 Node Resolver::required(const std::string& key, const Place& place) {
   const Path target = absolute(key, place);
-  if (const auto found = lookup(target)) return *found;
+  if (const auto found = lookup(target, &place)) return *found;
   const std::string wanted = join(target), near = nearest_key(wanted, leaf_keys(root_));
   throw AbsentKey(about(place) + "there is no key " + wanted +
                       (near.empty() ? "" : "; did you mean " + near + "?"),
@@ -263,7 +275,7 @@ bool Resolver::is_open(const Path& written) const {
   return is_missing(*node);
 }
 
-std::optional<Node> Resolver::lookup(const Path& written) {
+std::optional<Node> Resolver::lookup(const Path& written, const Place* place) {
   const Path path = direct(written).value_or(written);
   const Node* node = &root_;
   Node behind;  // holds what an interpolation on the way leads to
@@ -277,8 +289,8 @@ std::optional<Node> Resolver::lookup(const Path& written) {
       node = &behind;
     }
     if (node->is_list() && !python_int(name)) {
-      throw ConfigError(join(path) + ": " + join(walked) + " is a list, and " + name +
-                        " is no number");
+      const std::string text = join(walked) + " is a list, and " + name + " is no number";
+      throw ConfigError((place == nullptr ? join(path) + ": " : about(*place)) + text);
     }
     node = child_of(*node, name);
     if (node == nullptr) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +72,7 @@ class Resolver {
   [[noreturn]] static void fail(const Place& place, const std::string& message);
 
   Node follow_or_note(const Interpolation& interpolation, const Node& node, const Path& path);
+  void note(const ConfigError& error, const std::string& key);
   Node follow(const Interpolation& interpolation, const Origin& origin, const Path& path);
   /// A text that is one `${...}` gives that value, any other a string.
   Node evaluate(const std::string& text, const Place& place);
@@ -90,8 +92,8 @@ class Resolver {
   /// Whether ??? itself stands at the path.
   bool is_open(const Path& written) const;
   /// The resolved value at a path, which may lead through interpolations; nothing when there is
-  /// none.
-  std::optional<Node> lookup(const Path& written);
+  /// none. `place`: what asks.
+  std::optional<Node> lookup(const Path& written, const Place* place = nullptr);
 
   /// `${name:arguments}`.
   Node call(const std::string& name, const List& arguments, const Place& place);
@@ -118,7 +120,7 @@ class Resolver {
   std::vector<Id> open_;
   size_t depth_ = 0;
   KeyProblems* problems_ = nullptr;
-  bool said_cycle_ = false;
+  std::set<std::string> said_cycles_;  // the keys of those that are noted
 };
 
 }  // namespace verlcpp::config

@@ -56,7 +56,7 @@ Node Resolver::resolve_argument(const Node& node, const Path& path) {
 
 Node Resolver::oc_select(const Node& first, const Node* otherwise, const Place& place) {
   const Path target = absolute(key_text(first, place), place, true);
-  const std::optional<Node> found = lookup(target);
+  const std::optional<Node> found = lookup(target, &place);
   // A default stands for what is ??? itself, not for what leads to such a key.
   if (found && !(is_missing(*found) && is_open(target))) return *found;
   return otherwise == nullptr ? Node(Scalar(), place.origin)

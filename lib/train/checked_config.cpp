@@ -23,6 +23,7 @@ class Report {
  public:
   Report(config::Node tree, const CheckOptions& options)
       : tree_(std::move(tree)), options_(options), silent_(options.overrides.keys) {
+    restore(options.overrides.keys);
     replace(options.interpolations.keys);
   }
 
@@ -31,7 +32,7 @@ class Report {
     const UnreadableValues unreadable = bind();
     for (const std::string& text : options_.overrides.texts) say(text);
     for (const std::string& text : options_.interpolations.texts) {
-      if (!by_override(text) && !by_absence(text, unreadable.keys())) say(text);
+      if (!is_said(text, unreadable.keys())) say(text);
     }
     for (const std::string& text : unreadable.problems()) say(text);
     replace(unreadable.keys());
@@ -50,21 +51,26 @@ class Report {
     if (std::find(texts_.begin(), texts_.end(), text) == texts_.end()) texts_.push_back(text);
   }
 
-  /// Whether an interpolation may lead nowhere because an override was left out.
-  bool by_override(const std::string& text) const {
-    const auto& keys = options_.overrides.keys;
-    return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
-      return text.find("${" + key) != std::string::npos || config::names_key(text, key);
-    });
-  }
-
-  /// Whether an interpolation leads to one of the keys that are said to be missing themselves.
-  bool by_absence(const std::string& text, const std::vector<std::string>& unreadable) const {
+  /// Whether an interpolation leads to a key that an override would have made, or to one that is
+  /// said to be missing itself.
+  bool is_said(const std::string& text, const std::vector<std::string>& unreadable) const {
     const auto absent = options_.interpolations.absent.find(text);
     if (absent == options_.interpolations.absent.end()) return false;
-    return std::any_of(unreadable.begin(), unreadable.end(), [&](const std::string& key) {
+    const auto at_or_above = [&](const std::string& key) {
       return absent->second == key || absent->second.starts_with(key + ".");
-    });
+    };
+    return std::any_of(unreadable.begin(), unreadable.end(), at_or_above) ||
+           std::any_of(silent_.begin(), silent_.end(), at_or_above);
+  }
+
+  /// Puts the shipped value where an override was left out because one before it deleted the key.
+  void restore(const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) {
+      for (const std::string& leaf : config::leaf_keys(shipped_values())) {
+        const bool is_meant = leaf == key || leaf.starts_with(key + ".");
+        if (is_meant && tree_.find(leaf) == nullptr) tree_.set(leaf, *shipped_values().find(leaf));
+      }
+    }
   }
 
   /// Whether the shipped value of `key` is whatever `other` has.
@@ -110,7 +116,7 @@ class Report {
   /// What cannot be read.
   UnreadableValues bind() {
     try {
-      bind_train_config(tree_);
+      bind_train_config(tree_, options_.history);
     } catch (const UnreadableValues& unreadable) {
       return unreadable;
     } catch (const ConfigError& error) {
@@ -120,7 +126,7 @@ class Report {
   }
 
   void check() {
-    TrainConfig config = bind_train_config(tree_);
+    TrainConfig config = bind_train_config(tree_, options_.history);
     place_outputs(config, options_.folder);
     Findings findings(tree_);
     check_all(config, findings, options_.assumed_response_length);
@@ -140,7 +146,7 @@ CheckedConfig checked_config(config::Node& resolved_tree, const CheckOptions& op
     report_problems(resolved_tree, options);
   }
   try {
-    CheckedConfig checked{bind_train_config(resolved_tree), {}, {}};
+    CheckedConfig checked{bind_train_config(resolved_tree, options.history), {}, {}};
     place_outputs(checked.config, options.folder);
     if (options.dry_run) {
       DryRunFindings findings =

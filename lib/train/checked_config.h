@@ -18,6 +18,7 @@ struct CheckOptions {
   /// What compose() and resolve() found: overrides that are left out of the tree, and keys whose
   /// interpolations lead nowhere.
   config::KeyProblems overrides = {}, interpolations = {};
+  config::KeyHistory history = {};  // of the tree
 };
 
 struct CheckedConfig {

@@ -97,10 +97,11 @@ void load_prompts(const TrainConfig& config, const config::Node& tree, Inputs& i
   inputs.prompt_ids = std::move(prompts.ids);
   const auto count = static_cast<int64_t>(inputs.rows.size());
   if (count < d.train_batch_size) {
-    throw DataError(
-        fmt::format("data.train_files: {} prompt{}{}, fewer than data.train_batch_size={}", count,
-                    count == 1 ? "" : "s", d.filter_overlong_prompts ? " after filtering" : "",
-                    d.train_batch_size));
+    const Findings findings(tree);
+    throw DataError(fmt::format("{}: {} prompt{}{}, fewer than {}; valid: a batch of at most {}",
+                                findings.about("data.train_files"), count, count == 1 ? "" : "s",
+                                d.filter_overlong_prompts ? " after filtering" : "",
+                                findings.about("data.train_batch_size"), count));
   }
   if (const auto files = prompt_files(config, tree); files.size() > 1) {
     inputs.validation = scan_prompts(d, files[1], *inputs.tokenizer, chat, *inputs.reward, beat);

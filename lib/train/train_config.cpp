@@ -23,13 +23,21 @@ constexpr std::array<std::string_view, 3> kFedByBudget = {
     "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu",
 };
 
-/// What may be in the tree; a budget that cannot be read is said once.
-config::KnownKeys keys_to_bind(const config::Node& tree) {
+/// Whether `key` holds the budget that apply_token_budget() puts there.
+bool is_fed(const config::Node& tree, const std::string& key) {
+  const config::Node *budget = tree.find(kBudgetKey), *node = tree.find(key);
+  return std::find(kFedByBudget.begin(), kFedByBudget.end(), key) != kFedByBudget.end() &&
+         budget != nullptr && node != nullptr && config::same_values(*budget, *node) &&
+         budget->origin().text == node->origin().text;
+}
+
+config::KnownKeys keys_to_bind(const config::Node& tree, const config::KeyHistory& history) {
   config::KnownKeys known = known_keys(tree);
-  known.follows = [shipped = known.follows](const std::string& key) {
-    return shipped(key) ||
-           std::find(kFedByBudget.begin(), kFedByBudget.end(), key) != kFedByBudget.end();
+  known.follows = [&tree, &history, shipped = known.follows](const std::string& key) {
+    const bool links = history.links.empty() ? shipped(key) : history.follows(key);
+    return links || is_fed(tree, key);
   };
+  known.deleted_by = [&history](const std::string& key) { return history.deleted_by(key); };
   return known;
 }
 
@@ -118,11 +126,11 @@ UnreadableValues::UnreadableValues(std::vector<std::string> problems, std::vecto
       problems_(std::move(problems)),
       keys_(std::move(keys)) {}
 
-TrainConfig bind_train_config(config::Node& resolved_tree) {
+TrainConfig bind_train_config(config::Node& resolved_tree, const config::KeyHistory& history) {
   apply_moved_keys(resolved_tree);
   apply_token_budget(resolved_tree);
   TrainConfig config;
-  config::Binder binder(keys_to_bind(resolved_tree));
+  config::Binder binder(keys_to_bind(resolved_tree, history));
   binder.bind(resolved_tree, "", config);
   if (!binder.problems().empty()) refuse_bare_file(resolved_tree);
   if (binder.problems() != binder.unknown_keys()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "config/key_history.h"
 #include "config/tree.h"
 #include "train/actor_rollout_ref_config.h"
 #include "train/data_config.h"
@@ -134,7 +135,8 @@ class UnreadableValues : public ConfigError {
 /// origin is still a shipped file). Throws UnreadableValues with every unknown key, missing key and
 /// wrong type. A cost file that cannot be used is left to validate()
 /// (MegatronConfig::costs_problem).
-TrainConfig bind_train_config(config::Node& resolved_tree);
+/// `history` of the tree's composition tells more about what is wrong.
+TrainConfig bind_train_config(config::Node& resolved_tree, const config::KeyHistory& history = {});
 
 /// The names below override_transformer_config that something reads.
 const std::vector<std::string>& read_transformer_overrides();

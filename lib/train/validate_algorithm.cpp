@@ -89,9 +89,8 @@ void check_policy_loss(const ActorConfig& actor, Findings& findings) {
     algo::parse_loss_agg_mode(actor.loss_agg_mode);
   } catch (const ConfigError& e) {
     findings.add(key + "loss_agg_mode",
-                 "Invalid loss_agg_mode: " + actor.loss_agg_mode +
-                     "; must be one of token-mean, token-sum, seq-mean-token-sum, "
-                     "seq-mean-token-mean, seq-mean-token-sum-norm");
+                 "Invalid loss_agg_mode; must be one of token-mean, token-sum, seq-mean-token-sum, "
+                 "seq-mean-token-mean, seq-mean-token-sum-norm");
   }
   const double scale = actor.loss_scale_factor.value_or(1);
   findings.require(std::isfinite(scale) && scale > 0, key + "loss_scale_factor",

@@ -72,14 +72,14 @@ std::vector<std::string> Findings::apart_from(const Keys& keys) const {
       const bool by_one = std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
         return config::names_key(finding.text, key) || is_among(finding.by, key);
       });
-      if (!by_one) texts.push_back(finding.text);
+      if (!by_one && !contains(texts, finding.text)) texts.push_back(finding.text);
     }
   }
   return texts;
 }
 
 void Findings::finish() const {
-  if (!problems_.empty()) throw ConfigError(config::numbered(apart_from({})));
+  if (!problems_.empty()) throw config::SeveralProblems(apart_from({}));
 }
 
 std::string nearest_multiples(int64_t value, int64_t step) {

@@ -41,7 +41,7 @@ class Findings {
   /// below one, alone.
   std::vector<std::string> apart_from(const Keys& keys) const;
   const std::vector<std::string>& warnings() const { return warnings_; }
-  /// Throws one ConfigError with every problem, then every limit, on a numbered line, if there was
+  /// Throws config::SeveralProblems with every problem, then every limit, each once, if there was
   /// any problem.
   void finish() const;
 

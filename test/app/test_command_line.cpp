@@ -77,7 +77,8 @@ TEST_CASE("--explain-keys says of each key what becomes of it") {
                  ContainsSubstring("\nray_kwargs.timeline_json_file\tnull\twithout effect\t"
                                    "there is no Ray\n") &&
                  ContainsSubstring("\ntrainer.critic_warmup\t0\trefused when changed\t"));
-  for (const char* other : {"--dry-run", "--multirun", "--compare-dcp", "--selftest-layout"}) {
+  for (const char* other : {"--dry-run", "--multirun", "--compare-dcp", "--selftest-layout",
+                            "data.seed=1", "--config-name=quickstart"}) {
     check_refused({"--explain-keys", other}, "--explain-keys");
   }
 }

@@ -277,10 +277,16 @@ TEST_CASE("all jobs are checked before the first starts") {
       outcome.err,
       StartsWith("error: the sweep has 2 problems, and no job was started:\n"
                  "  job 1 (data.train_batch_size=4 actor_rollout_ref.rollout.n=0) and job 3: "
-                 "the configuration has 1 problem:\n"
-                 "    1. actor_rollout_ref.rollout.n = 0 (override 5): must be") &&
-          ContainsSubstring("\n  job 2 (data.train_batch_size=3 "
-                            "actor_rollout_ref.rollout.n=4): the configuration has 1"));
+                 "actor_rollout_ref.rollout.n = 0 (override 5): must be") &&
+          ContainsSubstring("\n  job 2 (data.train_batch_size=3 actor_rollout_ref.rollout.n=4): "
+                            "actor_rollout_ref.actor.ppo_mini_batch_size = 2 (override 4): must"));
+  // What is wrong with all of them is said once, whatever else is wrong with one.
+  const Outcome common =
+      run_binary(sweep(place, 1, {"data.seed=1,abc", "~trainer.save_freq", "trainer.nnodes=0"}));
+  CHECK_THAT(common.err, ContainsSubstring("the sweep has 3 problems") &&
+                             ContainsSubstring("\n  every job: trainer.save_freq is missing: ") &&
+                             ContainsSubstring("\n  every job: trainer.nnodes = 0 ") &&
+                             ContainsSubstring("\n  job 1 (data.seed=abc): data.seed='abc' "));
   CHECK_FALSE(fs::exists(place + "/sweep"));
 }
 

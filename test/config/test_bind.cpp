@@ -135,7 +135,7 @@ TEST_CASE("bind: unknown and missing keys are all reported together") {
         "inner.ppo_epoch (override 2) is not a known key; did you mean inner.ppo_epochs?");
   CHECK(error_of({"+other.deep.key=2", "~name", "inner.lr=x"}) ==
         "the configuration has 3 problems:\n"
-        "  1. name is missing: no file sets it, or ~name deleted it; ++name=VALUE sets it\n"
+        "  1. name is missing: no file sets it; ++name=VALUE does\n"
         "  2. inner.lr='x' (override 3): must be a number\n"
         "  3. other (override 1) is not a known key; --cfg job prints the keys there are");
 }

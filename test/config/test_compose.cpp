@@ -115,6 +115,9 @@ TEST_CASE("compose: wrong choices name what is available") {
         "x/y=two (override 1): there is no group x/y in conf");
   Files files = {{"main.yaml", "defaults:\n  - g: b\n"}, {"g/a.yaml", ""}};
   CHECK(compose_error(files) == "conf/main.yaml:2: g: there is no option b; only a is available");
+  // A file that nobody chose may be broken.
+  files["g/c.yaml"] = "x: [\n";
+  CHECK(compose_error(files) == "conf/main.yaml:2: g: there is no option b; available: a, c");
   files = {{"main.yaml", "defaults:\n  - other\n"}};
   CHECK(compose_error(files) == "conf/main.yaml:2: there is no other.yaml in conf");
   CHECK(config_error([&] {

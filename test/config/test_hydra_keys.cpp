@@ -98,9 +98,15 @@ TEST_CASE("hydra: keys that nothing reads have no effect, and are named") {
   CHECK(notes(kValues, {"hydra.verbose=True"}) ==
         std::vector<std::string>{"hydra.verbose (override 1) has" + of_hydra});
   CHECK(notes(kValues, {"hydra/run={dir: z}"}).size() == 1);  // a group's choice, whatever it is
-  CHECK(notes(kValues, {"hydra/launcher=joblib", "~hydra.sweep"}) ==
-        std::vector<std::string>{"hydra/launcher (override 1), hydra.sweep (override 2) have" +
+  CHECK(notes(kValues, {"hydra/launcher=joblib", "~hydra.job"}) ==
+        std::vector<std::string>{"hydra/launcher (override 1), hydra.job (override 2) have" +
                                  of_hydra});
+  CHECK(compose_error(kValues, {"~hydra.searchpath", "~hydra.run", "hydra.sweep.dir="}) ==
+        "the configuration has 3 problems:\n"
+        "  1. ~hydra.searchpath (override 1): a key of Hydra cannot be deleted; "
+        "hydra.searchpath=[] empties it\n"
+        "  2. ~hydra.run (override 2): a key of Hydra cannot be deleted; leave this out\n"
+        "  3. hydra.sweep.dir = '' (override 3): must name a folder");
   CHECK(notes({{"main.yaml",
                 "defaults:\n  - _self_\n  - override hydra/job_logging: none\n"
                 "  - override /hydra/launcher: none\nhydra: {job: {chdir: false}}\n"}},

@@ -136,6 +136,20 @@ TEST_CASE("interpolation: an argument in quotes is a text, whatever the interpol
         "{a: '1', b: 1}");
 }
 
+TEST_CASE("interpolation: every cycle is said, once") {
+  KeyProblems problems;
+  const Node tree = parse_yaml("a: ${b}\nb: ${a}\nc: ${c}\nd: ${a}\ne: ${c}\n", "f.yaml");
+  CHECK(to_inline(resolve(tree, {}, problems)) == "{a: null, b: null, c: null, d: null, e: null}");
+  REQUIRE(problems.texts.size() == 2);
+  CHECK(problems.texts[0] == "a=${b} (f.yaml:1): the interpolations form a cycle: a -> b -> a");
+  CHECK(problems.texts[1] == "c=${c} (f.yaml:3): the interpolations form a cycle: c -> c");
+  CHECK(problems.keys == std::vector<std::string>{"a", "b", "c", "d", "e"});
+}
+
+TEST_CASE("interpolation: a list has no names, and who asks is said") {
+  CHECK(error_of("${list.x}") == "k=${list.x} (x.yaml:16): list is a list, and x is no number");
+}
+
 TEST_CASE("interpolation: a relative key inside an argument starts where the call stands") {
   CHECK(shown("'${oc.create:[x${.one}, {a: [${.one}]}]}'") == "[x1, {a: [1]}]");
   CHECK(shown("'${oc.select:nope,{a: ${.word}}}'") == "{a: text}");

@@ -28,6 +28,7 @@ Texts problems(const Texts& more) {
                                                      .old_keys = train::old_keys(),
                                                      .is_read = train::is_read},
                                                     options.overrides);
+  options.history = composed.history;
   config::Node tree = config::resolve(composed.tree, {}, options.interpolations);
   std::string text;
   try {
@@ -142,6 +143,32 @@ TEST_CASE("an interpolation that leads to a missing key is not said besides") {
             {"trainer.experiment_name=${ray_kwargs.timeline_json_file}"}));
 }
 
+TEST_CASE("an override of what one before it deleted is said once, with both") {
+  const std::string lr = kA + "actor.optim.lr";
+  CHECK(are(problems({"~" + lr, lr + "=1e-6", "trainer.total_epochs=0"}),
+            {lr + "=1e-6 (override 21): there is no key " + lr + " any more: ~" + lr +
+                 " (override 20) deletes it; leave one of the two out, or write ++" + lr + "=1e-6",
+             "trainer.total_epochs = 0"}));
+  CHECK(problems({"~" + lr, "++" + lr + "=1e-6"}).empty());
+  CHECK(are(problems({"~trainer", "trainer.nnodes=3"}),
+            {"trainer.nnodes=3 (override 21): there is no key trainer.nnodes any more: ~trainer "
+             "(override 20) deletes trainer; leave one of the two out"}));
+  CHECK(are(problems({"~critic", "critic.optim.lr=3"}),
+            {"critic.optim.lr=3 (override 21): there is no key critic.optim.lr any more: ~critic "
+             "(override 20) deletes critic; leave one of the two out"}));
+}
+
+TEST_CASE("a value that cannot be read is said once, by whatever way it comes to other keys") {
+  const std::string gpus = "trainer.n_gpus_per_node", cp = kMegatron + "context_parallel_size";
+  CHECK(are(problems({gpus + "=abc", cp + "=${" + gpus + "}"}), {gpus + "='abc'"}));
+  CHECK(are(problems({gpus + "=abc", cp + "=abc"}), {cp + "='abc'", gpus + "='abc'"}));
+  // Two mistakes of one override are two.
+  CHECK(are(problems({"actor_rollout_ref={actor: {ppo_max_token_len_per_gpu: x}, rollout: "
+                      "{log_prob_max_token_len_per_gpu: x}}"}),
+            {kA + "actor.ppo_max_token_len_per_gpu='x'",
+             kA + "rollout.log_prob_max_token_len_per_gpu='x'"}));
+}
+
 TEST_CASE("a token budget that cannot be read is said once") {
   CHECK(are(problems({"data.max_token_len_per_gpu=x"}), {"data.max_token_len_per_gpu='x'"}));
   CHECK(are(problems({"data.max_token_len_per_gpu=x", kA + "actor.ppo_max_token_len_per_gpu=y"}),
@@ -149,17 +176,22 @@ TEST_CASE("a token budget that cannot be read is said once") {
 }
 
 TEST_CASE("keys and groups that are missing hide nothing") {
-  CHECK(are(problems({"~critic", "trainer.total_epochs=0"}),
-            {"critic.enable is missing: no file sets it, or ~critic.enable or ~critic deleted it; "
-             "++critic.enable=VALUE sets it",
-             "trainer.total_epochs = 0"}));
+  CHECK(
+      are(problems({"~critic", "trainer.total_epochs=0"}),
+          {"critic.enable is missing: ~critic (override 20) deletes it; leave that out, or set it "
+           "behind it with ++critic.enable=VALUE",
+           "trainer.total_epochs = 0"}));
+  CHECK(are(problems({"critic=null"}), {"critic.enable is missing: critic=null (override 20) "}));
   CHECK(are(problems({"~trainer.device", "trainer.total_epochs=0"}),
-            {"trainer.device is missing: no file sets it, or ~trainer.device deleted it; "
-             "++trainer.device=VALUE sets it",
+            {"trainer.device is missing: ~trainer.device (override 20) deletes it; leave that out, "
+             "or set it behind it with ++trainer.device=VALUE",
              "trainer.total_epochs = 0"}));
-  CHECK(are(problems({"~actor_rollout_ref.actor.megatron"}),
-            {kA + "actor.megatron is missing: no file sets it, or ~" + kA +
-             "actor.megatron deleted it; it is a group of keys"}));
+  CHECK(are(problems({"~" + kA + "actor.megatron"}),
+            {kA + "actor.megatron is missing: ~" + kA +
+             "actor.megatron (override 20) deletes it; leave that out"}));
+  CHECK(are(problems({"~trainer", "+trainer.nnodes=1"}),
+            {"trainer lacks total_epochs, total_training_steps and 16 more: ~trainer (override 20) "
+             "deletes them; leave that out"}));
   CHECK(are(problems({"algorithm.kl_ctrl=3", "trainer.total_epochs=0"}),
             {"algorithm.kl_ctrl (override", "trainer.total_epochs = 0"}));
 }
