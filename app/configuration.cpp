@@ -83,7 +83,7 @@ config::RunFacts run_facts(const Options& options, const config::Composed& compo
   std::string dirname;
   for (const std::string& name : names) dirname += (dirname.empty() ? "" : ",") + name;
   std::error_code ignored;
-  config::RunFacts facts{member.now, composed.hydra};
+  config::RunFacts facts{member.now, composed.hydra, composed.history};
   const auto set = [&](const char* key, config::Scalar value) {
     facts.hydra.set(key, config::Node(std::move(value)));
   };

@@ -4,6 +4,7 @@
 #include <climits>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "app/configuration.h"
@@ -89,13 +90,13 @@ void check_apart(size_t number, const std::vector<train::NamedFile>& outputs, Wr
   }
 }
 
-void check_configuration(size_t number, const train::CheckOptions& options, config::Node tree,
-                         PlannedJob& planned, Writers& writers, Problems& problems) {
+/// The job's configuration, or ConfigError with all that is wrong with it; nothing when overrides
+/// were left out of it and there is no more to be said.
+std::optional<train::TrainConfig> checked(const train::CheckOptions& options, config::Node& tree) {
   choose_device(tree, true);
-  if (!options.overrides.keys.empty()) return train::report_problems(tree, options);
-  const train::TrainConfig config = train::checked_config(tree, options).config;
-  planned.metrics_file = train::metrics_file(config);
-  check_apart(number, train::outputs(config, tree), writers, problems);
+  if (options.overrides.keys.empty()) return train::checked_config(tree, options).config;
+  train::report_problems(tree, options);
+  return std::nullopt;
 }
 
 /// A name that no file system takes is known before the first job runs.
@@ -172,28 +173,30 @@ class Planner {
     if (number == 0) {
       for (std::string& line : idle_folders(composed, true)) plan_.notes.push_back(std::move(line));
     }
-    const config::RunFacts facts = place(number, options, composed);
-    const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
-    if (!is_new) {
-      throw ConfigError("would have the folder of job " + std::to_string(first->second) + ", " +
-                        planned.folder +
-                        "; hydra.sweep.subdir must tell jobs apart, as its default "
-                        "${hydra.job.num} does");
+    config::RunFacts facts =
+        run_facts(options, composed, {static_cast<int64_t>(number), plan_.began});
+    bool has_folder = false;
+    try {
+      place(number, composed, facts);
+      has_folder = true;
+    } catch (const ConfigError& error) {
+      problems.add(number, error.what());
     }
     if (!options.print_config) {
       check.folder = planned.folder;
       config::Node tree = resolved(composed.tree, facts, check.interpolations);
-      check_configuration(number, check, std::move(tree), planned, writers_, problems);
+      const std::optional<train::TrainConfig> config = checked(check, tree);
+      if (!config || !has_folder) return;
+      planned.metrics_file = train::metrics_file(*config);
+      check_apart(number, train::outputs(*config, tree), writers_, problems);
     } else if (options.resolve) {
       resolved(composed.tree, facts);
     }
   }
 
-  /// Returns what the job's configuration may name.
-  config::RunFacts place(size_t number, const Options& options, const config::Composed& composed) {
+  /// Finds the job's folder, which its configuration may name. ConfigError when there is none.
+  void place(size_t number, const config::Composed& composed, config::RunFacts& facts) {
     PlannedJob& planned = plan_.jobs[number];
-    config::RunFacts facts =
-        run_facts(options, composed, {static_cast<int64_t>(number), plan_.began});
     const std::string folder = hydra_folder(composed, "sweep.dir", kSweepDir, facts);
     if (number == 0) {
       plan_.folder = folder;
@@ -209,7 +212,12 @@ class Planner {
     check_inside(composed, folder, below, planned.folder);
     check_name(planned.folder);
     set_output_folder(facts, planned.folder);
-    return facts;
+    const auto [first, is_new] = folders_.emplace(real(planned.folder), number);
+    if (is_new) return;
+    throw ConfigError("would have the folder of job " + std::to_string(first->second) + ", " +
+                      planned.folder +
+                      "; hydra.sweep.subdir must tell jobs apart, as its default "
+                      "${hydra.job.num} does");
   }
 
   static std::string real(const std::string& folder) {

@@ -76,8 +76,8 @@ std::string near_key(const Node& tree, const std::string& key, const ComposeRequ
                                const KeyHistory& history) {
   const std::string deleted = history.deleted_at(key);
   const bool may_force = deleted == item.key && item.kind == Override::Kind::kSet;
-  fail(item, "there is no key " + key + " any more: " + history.deleted_by(key) + " deletes " +
-                 (deleted == key ? "it" : deleted) + "; leave one of the two out" +
+  fail(item, "there is no key " + key + ": " + history.deleted_by(key) + " deletes " +
+                 (deleted == key ? "it" : deleted) + "; leave that out" +
                  (may_force ? ", or write ++" + item.text : ""));
 }
 
@@ -227,12 +227,15 @@ void apply(Node& tree, const Override& item, const ComposeRequest& request, KeyH
     case Override::Kind::kSet:
       return apply_set(tree, item, request, history);
     case Override::Kind::kAdd:
-      return apply_add(tree, item);
+      apply_add(tree, item);
+      break;
     case Override::Kind::kForce:
-      return put(tree, item);
+      put(tree, item);
+      break;
     case Override::Kind::kDelete:
       return apply_delete(tree, item, request, history);
   }
+  if (!item.value->is_map()) history.deleted.erase(item.key);  // a map may lack what was there
 }
 
 }  // namespace verlcpp::config

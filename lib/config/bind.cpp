@@ -249,15 +249,19 @@ std::string Binder::Problem::cause() const {
 }
 
 std::vector<std::string> Binder::problems() const {
-  std::set<std::string> said;
+  std::set<std::string> causes;  // of keys that follow no other
   for (const Problem& problem : problems_) {
-    if (!problem.key.empty() && !also_known_.follows(problem.key)) said.insert(problem.cause());
+    if (!problem.key.empty() && !also_known_.follows(problem.key)) causes.insert(problem.cause());
   }
   std::vector<std::string> texts = missing_groups();
   for (const Problem& problem : problems_) {
     if (!problem.missing.empty() && lacking(problem.group).size() >= kMissingGroup) continue;
     const bool follows = !problem.key.empty() && also_known_.follows(problem.key);
-    if (!follows || said.insert(problem.cause()).second) texts.push_back(problem.text);
+    if (follows && causes.contains(problem.cause())) continue;
+    const std::string link = follows ? also_known_.link(problem.key) : "";
+    const bool says = problem.text.find(link.substr(std::min(link.rfind(" ("), link.size()))) !=
+                      std::string::npos;  // the origin: a value made on the spot
+    texts.push_back(problem.text + (says ? "" : "; it is there by " + link));
   }
   return texts;
 }

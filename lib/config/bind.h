@@ -60,6 +60,10 @@ struct KnownKeys {
   std::function<bool(const std::string& key)> is_read = [](const std::string&) { return true; };
   /// Whether a key follows another unless somebody sets it: a mistake in that other is said once.
   std::function<bool(const std::string& key)> follows = [](const std::string&) { return false; };
+  /// The interpolation by which a user lets a key follow another, with its origin, or "".
+  std::function<std::string(const std::string& key)> link = [](const std::string&) {
+    return std::string();
+  };
   /// The override that deleted a key or what it is in, or "".
   std::function<std::string(const std::string& key)> deleted_by = [](const std::string&) {
     return std::string();

@@ -17,10 +17,6 @@ namespace verlcpp::config {
 
 namespace {
 
-[[noreturn]] void fail(const Override& item, const std::string& message) {
-  throw ConfigError(item.text + " (" + item.origin() + "): " + message);
-}
-
 /// ConfigError with every syntax error; of an override that the shell has split, its first part's.
 std::vector<Override> parse_all(const std::vector<std::string>& texts) {
   std::vector<Override> overrides;
@@ -73,15 +69,18 @@ struct Given {
   std::vector<Override> groups, values;
 };
 
-/// Those that are not under hydra.
-Given sorted(const Repository& repository, const std::vector<Override>& overrides) {
+/// Those that are not under hydra; adds a problem for a group that is not there.
+Given sorted(const Repository& repository, const std::vector<Override>& overrides,
+             std::vector<std::string>& problems) {
   Given given;
   for (const Override& item : overrides) {
     if (is_hydra_key(item.key)) continue;
     const bool is_map = item.value && item.value->is_map();
     const bool is_group = !is_map && !repository.options(item.key).empty();
     if (!is_group && (item.package || item.key.find('/') != std::string::npos)) {
-      fail(item, "there is no group " + item.key + " in " + repository.places());
+      problems.push_back(item.text + " (" + item.origin() + "): there is no group " + item.key +
+                         " in " + repository.places());
+      continue;
     }
     (is_group ? given.groups : given.values).push_back(item);
   }
@@ -115,6 +114,15 @@ std::vector<Layer> chosen_layers(const Repository& repository, const std::string
   }
 }
 
+/// Nothing more can be said then: which keys there are depends on the choices.
+void throw_choices(std::vector<std::string> before, std::vector<std::string> choices,
+                   const std::vector<std::string>& notes) {
+  // What is not there may be in a folder that is skipped.
+  for (const std::string& note : notes) choices.back() += "\n" + note;
+  before.insert(before.end(), choices.begin(), choices.end());
+  throw_problems(before);
+}
+
 /// Puts the files of the defaults list together.
 void add_files(const Repository& repository, const std::string& primary,
                const std::vector<Override>& groups, HydraKeys& hydra, Composed& result) {
@@ -130,6 +138,16 @@ void add_files(const Repository& repository, const std::string& primary,
     std::string key = item.package.value_or(item.key);
     std::replace(key.begin(), key.end(), '/', '.');
     result.history.deleted[key] = item.text + " (" + item.origin() + ")";
+  }
+}
+
+void note_links(Composed& made) {
+  for (const Leaf& leaf : leaves(made.tree)) {
+    const auto* link = leaf.value->get_if<Interpolation>();
+    if (link == nullptr) continue;
+    const Origin& origin = leaf.value->origin();
+    const bool is_shipped = origin.source == Origin::Source::kShipped;
+    made.history.links[leaf.key()] = is_shipped ? "" : link->text + " (" + origin.text + ")";
   }
 }
 
@@ -149,16 +167,16 @@ Composed compose(const ComposeRequest& request, KeyProblems& problems) {
   const std::vector<Override> overrides = parse_all(request.overrides);
   Composed result{Node::map({}), Node::map({})};
   result.notes = add_search_path(repository, request, hydra);
-  Given given;
+  std::vector<std::string> choices;
+  const Given given = sorted(repository, overrides, choices);
   try {
-    given = sorted(repository, overrides);
     add_files(repository, primary_name(request), given.groups, hydra, result);
+  } catch (const SeveralProblems& several) {
+    choices.insert(choices.end(), several.texts().begin(), several.texts().end());
   } catch (const ConfigError& error) {
-    // What is not there may be in a folder that is skipped.
-    std::string text = error.what();
-    for (const std::string& note : result.notes) text += "\n" + note;
-    throw ConfigError(text);
+    choices.emplace_back(error.what());
   }
+  if (!choices.empty()) throw_choices(problems.texts, choices, result.notes);
   result.hydra = std::move(hydra.read);
   if (!hydra.unread.empty()) result.notes.push_back(without_effect(hydra.unread));
   for (const std::vector<Override>* items : {&given.groups, &given.values}) {
@@ -171,9 +189,7 @@ Composed compose(const ComposeRequest& request, KeyProblems& problems) {
       note(item, error.what(), result, problems);
     }
   }
-  for (const Leaf& leaf : leaves(result.tree)) {
-    if (leaf.value->get_if<Interpolation>() != nullptr) result.history.links.insert(leaf.key());
-  }
+  note_links(result);
   return result;
 }
 

@@ -68,10 +68,11 @@ Composed compose(const ComposeRequest& request, KeyProblems& problems);
 /// The options of a config group, sorted; none when there is no such group.
 std::vector<std::string> group_options(const ComposeRequest& request, const std::string& group);
 
-/// What the resolvers `now` and `hydra` lead to.
+/// What the resolvers `now` and `hydra` lead to, and more about the tree.
 struct RunFacts {
   std::time_t now = 0;
   Node hydra = Node::map({});  // by keys without the leading `hydra.`
+  KeyHistory history = {};     // for messages about keys that are not there
 };
 
 /// Replaces every interpolation by its value: `${a.b}`, `${.x}` (nested, relative, whole sub-trees;

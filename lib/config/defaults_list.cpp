@@ -233,12 +233,13 @@ class Expander {
       const std::string folder = folder_of(path);
       const std::string near = nearest_name(path.substr(folder.empty() ? 0 : folder.size() + 1),
                                             repository_.options(folder));
-      throw ConfigError(
-          entry.origin + ": there is no " + path + ".yaml in " + repository_.places() +
-          (stack_.size() == 1 && !header_note_.empty() ? header_note_
-           : repository_.load(entry.choice.name) ? "; did you mean /" + entry.choice.name + "?"
-           : near.empty()                        ? ""
-                                                 : "; did you mean " + near + "?"));
+      throw ConfigError((entry.chosen_by.empty() ? entry.origin : entry.chosen_by) +
+                        ": there is no " + path + ".yaml in " + repository_.places() +
+                        (stack_.size() == 1 && !header_note_.empty() ? header_note_
+                         : repository_.load(entry.choice.name)
+                             ? "; did you mean /" + entry.choice.name + "?"
+                         : near.empty() ? ""
+                                        : "; did you mean " + near + "?"));
     }
     const std::string package =
         package_of(folder_of(entry.choice.name), entry, file->package, place);
@@ -260,7 +261,11 @@ class Expander {
     const std::optional<ConfigFile> file = repository_.load(path);
     if (!file && entry.is_optional) return {};
     if (!file) {
-      throw ConfigError(GroupChoices::asked(key, entry) + ": there is no option " + name +
+      throw ConfigError(GroupChoices::asked(key, entry) +
+                        (name.empty()
+                             ? ": the name of the option is empty (an unset variable of the "
+                               "shell?)"
+                             : ": there is no option " + name) +
                         choices_.available(group));
     }
     // In Hydra's final list a file with a list of its own stands as its `_self_`.

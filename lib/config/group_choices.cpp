@@ -70,9 +70,13 @@ bool GroupChoices::is_deleted(const std::string& key, const DefaultsEntry& entry
 }
 
 std::string GroupChoices::left_out_by(const std::string& key) const {
-  const auto found = deletions_.find(key);
-  if (found == deletions_.end() || !found->second.used) return "";
-  return found->second.text + " (" + found->second.origin.text + ")";
+  const auto deletion = deletions_.find(key);
+  if (deletion != deletions_.end() && deletion->second.used) {
+    return deletion->second.text + " (" + deletion->second.origin.text + ")";
+  }
+  const auto choice = choices_.find(key);
+  const bool is_null = choice != choices_.end() && choice->second.choice.name == "null";
+  return is_null ? choice->second.text + " (" + choice->second.origin.text + ")" : "";
 }
 
 void GroupChoices::note_choice(const std::string& key, const DefaultsEntry& entry) {
@@ -94,8 +98,8 @@ void GroupChoices::fail_twice(const std::string& key, const DefaultsEntry& entry
 Node GroupChoices::known() const {
   Map items;
   for (const auto& [key, choice] : known_) {
-    const Scalar name = choice.name == "null" ? Scalar() : Scalar(choice.name);
-    items.emplace_back(key, Node(name, Origin{choice.origin, Origin::Source::kFile}));
+    if (choice.name == "null") continue;
+    items.emplace_back(key, Node(choice.name, Origin{choice.origin, Origin::Source::kFile}));
   }
   return Node::map(std::move(items));
 }

@@ -26,13 +26,13 @@ class GroupChoices {
   void choose(const std::string& key, DefaultsEntry& entry);
   /// True when `~key` or `~key=name` leaves the group out.
   bool is_deleted(const std::string& key, const DefaultsEntry& entry);
-  /// The deletion that left out the group of that key, or "".
+  /// The deletion or the null that left out the group of that key, or "".
   std::string left_out_by(const std::string& key) const;
   /// A group has one choice everywhere. Throws ConfigError for a second one.
   void note_choice(const std::string& key, const DefaultsEntry& entry);
   /// A file that lists no others comes once. Throws ConfigError for the second time.
   void note_leaf(const std::string& key, const DefaultsEntry& entry);
-  /// The choices made so far, by key.
+  /// The choices made so far, by key; a group that is chosen as null has none.
   Node known() const;
   /// Throws ConfigError for an override or a deletion of a group that is in no list.
   void check_all_used() const;

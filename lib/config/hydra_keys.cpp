@@ -84,7 +84,8 @@ void take_override(const Override& item, HydraKeys& found) {
   const bool is_value =
       item.key.starts_with("hydra.") || (item.key == "hydra" && item.value && item.value->is_map());
   const std::string name = is_value && item.key.size() > 6 ? item.key.substr(6) : "";
-  if (item.kind == Override::Kind::kDelete && (contains(kRead, name) || contains(kGroups, name))) {
+  if (item.kind == Override::Kind::kDelete &&
+      (item.key == "hydra" || contains(kRead, name) || contains(kGroups, name))) {
     throw ConfigError(
         item.text + " (" + item.origin() + "): a key of Hydra cannot be deleted" +
         (name == "searchpath" ? "; hydra.searchpath=[] empties it" : "; leave this out"));
@@ -190,8 +191,8 @@ Node search_path_of(const Node& written) {
     return resolve_in(Node::map({}), written, "hydra.searchpath");
   } catch (const AbsentKey&) {
     throw ConfigError(about("searchpath", written) +
-                      ": is read before any other key, so that of ${...} only ${oc.env:NAME} works "
-                      "here");
+                      ": is read before any other key, so it cannot be the value of one; "
+                      "${oc.env:NAME} is followed here");
   }
 }
 

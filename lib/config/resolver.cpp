@@ -216,16 +216,22 @@ Node Resolver::resolve_text(const std::string& text, const Place& place) {
 
 std::string Resolver::key_text(const Node& node, const Place& place) {
   const auto* text = node.get_if<std::string>();
-  if (text == nullptr) fail(place, to_inline(node) + " is no string and names no key");
+  if (text == nullptr) fail(place, to_inline(node) + " is no text, which is what is wanted here");
   return *text;
 }
 
 Node Resolver::required(const std::string& key, const Place& place) {
   const Path target = absolute(key, place);
   if (const auto found = lookup(target, &place)) return *found;
-  const std::string wanted = join(target), near = nearest_key(wanted, leaf_keys(root_));
+  const std::string wanted = join(target), deleted = run_.history.deleted_by(wanted);
+  const std::string near = deleted.empty() ? nearest_key(wanted, leaf_keys(root_)) : "";
   throw AbsentKey(about(place) + "there is no key " + wanted +
-                      (near.empty() ? "" : "; did you mean " + near + "?"),
+                      (!deleted.empty() ? ": " + deleted + " deletes " +
+                                              (run_.history.deleted_at(wanted) == wanted
+                                                   ? "it"
+                                                   : run_.history.deleted_at(wanted))
+                       : near.empty() ? ""
+                                      : "; did you mean " + near + "?"),
                   wanted);
 }
 

@@ -79,7 +79,7 @@ class Resolver {
   /// What stands between `${` and `}`.
   Node expression(const std::string& inside, const Place& place);
   Node resolve_text(const std::string& text, const Place& place);
-  /// A text that is to name a key.
+  /// A text: the name of a key or of a variable, or what is to be decoded.
   static std::string key_text(const Node& node, const Place& place);
   /// The value of a key, which has to be there.
   Node required(const std::string& key, const Place& place);

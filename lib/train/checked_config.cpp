@@ -43,6 +43,9 @@ class Report {
     } catch (const ConfigError& error) {
       say(error.what());
     }
+    if (texts_.empty() && options_.overrides.keys.empty()) {
+      texts_ = options_.interpolations.texts;  // a tree with holes never runs
+    }
     config::throw_problems(texts_);
   }
 
@@ -59,8 +62,9 @@ class Report {
     const auto at_or_above = [&](const std::string& key) {
       return absent->second == key || absent->second.starts_with(key + ".");
     };
+    const std::vector<std::string>& left_out = options_.overrides.keys;
     return std::any_of(unreadable.begin(), unreadable.end(), at_or_above) ||
-           std::any_of(silent_.begin(), silent_.end(), at_or_above);
+           std::any_of(left_out.begin(), left_out.end(), at_or_above);
   }
 
   /// Puts the shipped value where an override was left out because one before it deleted the key.

@@ -34,9 +34,11 @@ bool is_fed(const config::Node& tree, const std::string& key) {
 config::KnownKeys keys_to_bind(const config::Node& tree, const config::KeyHistory& history) {
   config::KnownKeys known = known_keys(tree);
   known.follows = [&tree, &history, shipped = known.follows](const std::string& key) {
+    // A tree that nobody composed has the shipped links.
     const bool links = history.links.empty() ? shipped(key) : history.follows(key);
     return links || is_fed(tree, key);
   };
+  known.link = [&history](const std::string& key) { return history.link(key); };
   known.deleted_by = [&history](const std::string& key) { return history.deleted_by(key); };
   return known;
 }

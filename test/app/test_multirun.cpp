@@ -287,6 +287,13 @@ TEST_CASE("all jobs are checked before the first starts") {
                              ContainsSubstring("\n  every job: trainer.save_freq is missing: ") &&
                              ContainsSubstring("\n  every job: trainer.nnodes = 0 ") &&
                              ContainsSubstring("\n  job 1 (data.seed=abc): data.seed='abc' "));
+  const Outcome folders = run_binary(
+      sweep(place, 1, {"data.seed=1,2", "hydra.sweep.subdir=${nope}", "trainer.nnodes=0"}));
+  CHECK_THAT(folders.err, ContainsSubstring("there is no key nope") &&
+                              ContainsSubstring("\n  every job: trainer.nnodes = 0 "));
+  const Outcome choices = run_binary(sweep(place, 1, {"data=x,legacy_data", "algorithm=z"}));
+  CHECK_THAT(choices.err, ContainsSubstring("\n  every job: algorithm=z (override ") &&
+                              ContainsSubstring("\n  job 0 (data=x): data=x (override "));
   CHECK_FALSE(fs::exists(place + "/sweep"));
 }
 

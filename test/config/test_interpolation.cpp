@@ -235,7 +235,7 @@ TEST_CASE("interpolation: errors name the key, the text and the place") {
   CHECK(contains(error_of("{a: '${k.b}', b: '${k}'}"), "the interpolations form a cycle: "));
   CHECK(contains(error_of("${oc.dict:x}"), "unknown resolver oc.dict; there are oc.select"));
   CHECK(contains(error_of("'${wo${word}}'"), "unexpected { in a key"));
-  CHECK(contains(error_of("'${${one}}'"), "1 is no string and names no key"));
+  CHECK(contains(error_of("'${${one}}'"), "1 is no text, which is what is wanted here"));
   CHECK(contains(error_of("'${oc.select:}'"), "oc.select takes a key and a default"));
   CHECK(contains(error_of("'${oc.decode:\"[1\"}'"), "there is no ] that closes this ["));
   CHECK(contains(error_of("'${oc.select:a,b(c)}'"), "a resolver's arguments hold no calls"));
