@@ -206,9 +206,7 @@ std::string run_folder(const config::Composed& composed, const config::RunFacts&
   try {
     return hydra_folder(composed, "run.dir", "", facts);
   } catch (const ConfigError& error) {
-    problems.texts.emplace_back(error.what());
-    const auto* absent = dynamic_cast<const config::AbsentKey*>(&error);
-    if (absent != nullptr) problems.absent[error.what()] = absent->key();
+    problems.add(error);
     return "";
   }
 }

@@ -180,7 +180,9 @@ class Planner {
       place(number, composed, facts);
       has_folder = true;
     } catch (const ConfigError& error) {
-      problems.add(number, error.what());
+      if (options.print_config) throw;
+      check.interpolations.add(error);
+      set_output_folder(facts, "");
     }
     if (!options.print_config) {
       check.folder = planned.folder;
@@ -198,13 +200,13 @@ class Planner {
   void place(size_t number, const config::Composed& composed, config::RunFacts& facts) {
     PlannedJob& planned = plan_.jobs[number];
     const std::string folder = hydra_folder(composed, "sweep.dir", kSweepDir, facts);
-    if (number == 0) {
+    if (plan_.folder.empty()) {
       plan_.folder = folder;
       plan_.named = composed.hydra.find("sweep.dir") != nullptr;
     }
     if (folder != plan_.folder) {
       throw ConfigError("hydra.sweep.dir is " + folder + ", and " + plan_.folder +
-                        " for the first job; it must be one for all: hydra.sweep.subdir tells "
+                        " for a job before it; it must be one for all: hydra.sweep.subdir tells "
                         "jobs apart");
     }
     const std::string below = hydra_folder(composed, "sweep.subdir", kSweepSubdir, facts);

@@ -104,9 +104,13 @@ std::vector<Layer> chosen_layers(const Repository& repository, const std::string
       const auto wrong = std::find_if(groups.begin(), groups.end(), [&](const Override& item) {
         return text.starts_with(item.text + " (" + item.origin() + ")");
       });
-      if (problems.empty() || wrong != groups.end()) problems.push_back(text);
+      const bool names_one = std::any_of(groups.begin(), groups.end(), [&](const Override& item) {
+        return text.find("(" + item.origin() + ")") != std::string::npos;
+      });
+      if (problems.empty() || names_one) problems.push_back(text);
       if (wrong != groups.end()) {
-        groups.erase(wrong);
+        const std::string name = wrong->name();
+        std::erase_if(groups, [&](const Override& item) { return item.name() == name; });
         continue;
       }
     }
@@ -118,7 +122,11 @@ std::vector<Layer> chosen_layers(const Repository& repository, const std::string
 void throw_choices(std::vector<std::string> before, std::vector<std::string> choices,
                    const std::vector<std::string>& notes) {
   // What is not there may be in a folder that is skipped.
-  for (const std::string& note : notes) choices.back() += "\n" + note;
+  const auto absent = std::find_if(choices.begin(), choices.end(), [](const std::string& text) {
+    return text.find("there is no ") != std::string::npos;
+  });
+  std::string& text = absent == choices.end() ? choices.back() : *absent;
+  for (const std::string& note : notes) text += "\n" + note;
   before.insert(before.end(), choices.begin(), choices.end());
   throw_problems(before);
 }

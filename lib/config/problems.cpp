@@ -44,6 +44,12 @@ bool names_key(const std::string& message, const std::string& key) {
   return false;
 }
 
+void KeyProblems::add(const ConfigError& error) {
+  texts.emplace_back(error.what());
+  const auto* without = dynamic_cast<const AbsentKey*>(&error);
+  if (without != nullptr) absent[error.what()] = without->key();
+}
+
 std::string numbered(const std::vector<std::string>& problems) {
   std::string text = "the configuration has " + std::to_string(problems.size()) +
                      (problems.size() == 1 ? " problem:" : " problems:");

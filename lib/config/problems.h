@@ -13,6 +13,9 @@ namespace verlcpp::config {
 struct KeyProblems {
   std::vector<std::string> texts = {}, keys = {};
   std::map<std::string, std::string> absent = {};  // of some texts: the key that is not there
+
+  /// Its text, and the key that is not there.
+  void add(const ConfigError& error);
 };
 
 /// Several problems in one.

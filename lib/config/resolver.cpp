@@ -121,15 +121,12 @@ Node Resolver::follow_or_note(const Interpolation& interpolation, const Node& no
 
 void Resolver::note(const ConfigError& error, const std::string& key) {
   problems_->keys.push_back(key);
-  const std::string text = error.what();
   if (const auto* cycle = dynamic_cast<const Cycle*>(&error)) {
     bool is_new = false;  // every key of a cycle finds it
     for (const std::string& each : cycle->keys()) is_new |= said_cycles_.insert(each).second;
     if (!is_new) return;
   }
-  problems_->texts.push_back(text);
-  const auto* absent = dynamic_cast<const AbsentKey*>(&error);
-  if (absent != nullptr) problems_->absent[text] = absent->key();
+  problems_->add(error);
 }
 
 Node Resolver::follow(const Interpolation& interpolation, const Origin& origin, const Path& path) {

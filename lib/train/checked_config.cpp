@@ -72,9 +72,19 @@ class Report {
     for (const std::string& key : keys) {
       for (const std::string& leaf : config::leaf_keys(shipped_values())) {
         const bool is_meant = leaf == key || leaf.starts_with(key + ".");
-        if (is_meant && tree_.find(leaf) == nullptr) tree_.set(leaf, *shipped_values().find(leaf));
+        if (is_meant && has_room(leaf)) tree_.set(leaf, *shipped_values().find(leaf));
       }
     }
+  }
+
+  /// Whether the tree lacks a key, and no value stands where a group of it would have to.
+  bool has_room(const std::string& key) const {
+    for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+      const config::Node* above = tree_.find(std::string_view(key).substr(0, dot));
+      if (above == nullptr) return true;
+      if (!above->is_map()) return false;
+    }
+    return tree_.find(key) == nullptr;
   }
 
   /// Whether the shipped value of `key` is whatever `other` has.

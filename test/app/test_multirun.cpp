@@ -294,6 +294,15 @@ TEST_CASE("all jobs are checked before the first starts") {
   const Outcome choices = run_binary(sweep(place, 1, {"data=x,legacy_data", "algorithm=z"}));
   CHECK_THAT(choices.err, ContainsSubstring("\n  every job: algorithm=z (override ") &&
                               ContainsSubstring("\n  job 0 (data=x): data=x (override "));
+  // The other jobs have their folder all the same.
+  const Outcome one = run_binary(sweep(place, 1, {"data=x,legacy_data"}));
+  CHECK_THAT(one.err, ContainsSubstring("the sweep has 1 problem") &&
+                          ContainsSubstring("\n  job 0 (data=x): data=x (override "));
+  const Outcome deleted = run_binary(
+      sweep(place, 1,
+            {"data.seed=1,2", "~trainer.test_freq", "hydra.sweep.subdir=${trainer.test_freq}"}));
+  CHECK_THAT(deleted.err, ContainsSubstring("the sweep has 1 problem") &&
+                              ContainsSubstring("\n  every job: trainer.test_freq is missing: "));
   CHECK_FALSE(fs::exists(place + "/sweep"));
 }
 

@@ -162,6 +162,18 @@ TEST_CASE("an override of what one before it deleted is said once, with both") {
             {"trainer.device.x=1 (override 22): there is no key trainer.device.x; "}));
 }
 
+TEST_CASE("an override below a value that took the place of a group") {
+  for (const std::string value : {"foo", "null", "${data.truncation}"}) {
+    INFO(value);
+    const std::string shown = value == "null" ? value : value == "foo" ? "'foo'" : "'error'";
+    const Texts found = problems({"trainer=" + value, "trainer.save_freq=3"});
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].starts_with("trainer.save_freq=3 (override 21): there is no key "));
+    CHECK(found[1].starts_with("trainer ("));
+    CHECK(found[1].find(") must be a group of keys, got " + shown) != std::string::npos);
+  }
+}
+
 TEST_CASE("a value that cannot be read is said once, by whatever way it comes to other keys") {
   const std::string gpus = "trainer.n_gpus_per_node", cp = kMegatron + "context_parallel_size";
   CHECK(are(problems({gpus + "=abc", cp + "=${" + gpus + "}"}), {gpus + "='abc'"}));
