@@ -231,8 +231,12 @@ class Reader {
     if (quote == '!' && start + 1 < text_.size() && is_quote(text_[start + 1])) refuse_tag(text);
     if (!is_quote(quote)) return;
     for (size_t i = start + 1; i < text_.size(); ++i) {
-      if (text_[i] == quote) return;
-      if (quote == '"' && text_[i] == '\\') ++i;
+      const bool escapes = quote == '"' ? text_[i] == '\\' : text_.compare(i, 2, "''") == 0;
+      if (escapes) {
+        ++i;
+      } else if (text_[i] == quote) {
+        return;
+      }
     }
     fail(mark, "not YAML: this quote is never closed");
   }

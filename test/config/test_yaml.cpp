@@ -114,6 +114,8 @@ TEST_CASE("yaml: errors name file, line and column") {
   CHECK(error("null: 1\n") == "f.yaml:1:1: a key cannot be null");
   CHECK(error("a: 1\nb\n") == "f.yaml:2:1: not YAML: a colon is missing after this key");
   CHECK(error("a: 'x\n") == "f.yaml:1:4: not YAML: this quote is never closed");
+  CHECK(error("a: 'it''s''\n") == "f.yaml:1:4: not YAML: this quote is never closed");
+  CHECK(error("a: 'it''s'\nb: ''\nc: ''''\nd: \"\\\"\"\n") == "(no ConfigError)");
   // The library makes documents out of this until the memory is full.
   CHECK(error(",") == "f.yaml:1:1: not YAML: text that belongs to nothing before it");
   CHECK(error("a: !mine 1\n") ==
