@@ -17,7 +17,6 @@ MEANT = {
     "sort": "sort() also orders quoted strings",
     "null group": "group=null on the command line leaves the group out",
     "null deleted": "~key of a key that is null or ??? deletes it",
-    "parent deleted": "~key of a key whose interpolation leads to what it stands in deletes it",
     "group beside": "`../group` is `group`, where Hydra makes keys without names",
     "left out": "a file of a group that ~group leaves out is not read",
     "behind": "~ does not delete in the map that an interpolation above its key leads to",
@@ -213,15 +212,6 @@ def null_deleted(line, mine, judge):
                          for part in ([f"{key}=0", f"~{key}"] if item in (f"~{key}", f"~{key}=null") else [item])]
 
 
-def parent_deleted(line, mine, judge):
-    """Hydra looks at the value first, and cannot. A value in its place is deleted as ours is."""
-    found = re.fullmatch(r"\w+: Error merging override (~(\S+))", judge.get("error", ""))
-    if not found or "error" in mine:
-        return
-    line["overrides"] = [part for item in line["overrides"]
-                         for part in ([f"{found[2]}=0", item] if item == found[1] else [item])]
-
-
 def behind(line, mine, judge):
     """~a.b, where a is ${c}, is ~c.b to Hydra: what we refuse must be that."""
     if found := re.search(r"^~\S+ \(override \d+\): .* because a group above it is \$\{[a-z.]+\}", mine.get("error", "")):
@@ -241,4 +231,4 @@ def left_out(line, mine, judge):
                 file.write_text("{}\n")
 
 
-REWRITES = {"left out": left_out, "only overrides": only_overrides, "null deleted": null_deleted, "parent deleted": parent_deleted, "null group": null_group, "behind": behind, "group beside": beside}
+REWRITES = {"left out": left_out, "only overrides": only_overrides, "null deleted": null_deleted, "null group": null_group, "behind": behind, "group beside": beside}
